@@ -30,11 +30,18 @@ extern "C" {
  * 2 is int64, plus 2.5 it is float32. Macros convert C numbers to this struct.
  * Closed: the struct never changes. */
 
-enum { TN_SCALAR_INT, TN_SCALAR_FLOAT, TN_SCALAR_BOOL, TN_SCALAR_NONE };
+enum {
+    TN_SCALAR_INT,
+    TN_SCALAR_FLOAT,
+    TN_SCALAR_BOOL,
+    TN_SCALAR_NONE,
+    TN_SCALAR_LATE /* value.i is the address of a double, which is read when the
+                    * operator runs (tn_late_number in compile.h) */
+};
 typedef struct tn_scalar {
     int32_t kind;
     union {
-        int64_t i; /* for INT and BOOL */
+        int64_t i; /* for INT, BOOL and LATE */
         double f;
     } value;
 } tn_scalar;

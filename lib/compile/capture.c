@@ -147,8 +147,10 @@ static bool find_kinds(tn__capture *c, memory *all, size_t count,
                 in[input]->offset * (int64_t)tn_dtype_bytes(in[input]->dtype);
         } else if (kept->made && output >= 0) {
             value->kind = TN__VALUE_OUTPUT;
-        } else if (!kept->made || atomic_load(&storage->references) > 1) {
+        } else if (!kept->made) {
             value->kind = TN__VALUE_EXTERNAL;
+        } else if (atomic_load(&storage->references) > 1) {
+            value->kind = TN__VALUE_KEPT;
         }
     }
     return true;
@@ -176,9 +178,10 @@ static bool describe_output(tn__capture *c, memory *all, size_t count,
                 in[input]->offset * (int64_t)tn_dtype_bytes(in[input]->dtype);
         }
     }
-    if (c->value[value].kind == TN__VALUE_EXTERNAL &&
+    if (tn__value_is_fixed(c->value[value].kind) &&
         !(to->base = tn__tensor_alias(x)))
         return false;
+    c->value[value].bases += to->base != NULL;
     to->value = (uint32_t)value;
     to->dtype = x->dtype;
     to->ndim = x->ndim;
@@ -324,14 +327,15 @@ tn__capture *tn__capture_call(const char *name, tn_device *device,
     return NULL;
 }
 
-void tn__capture_release_memory(tn__capture *c)
+void tn__capture_release_memory(tn__capture *c, bool kept)
 {
     tn__record *record = c->record;
     size_t left = 0;
     for (size_t i = 0; i < record->kept_count; i++) {
         bool external = false;
         for (size_t v = 0; v < c->value_count && !external; v++)
-            external = c->value[v].kind == TN__VALUE_EXTERNAL &&
+            external = (c->value[v].kind == TN__VALUE_EXTERNAL ||
+                        (kept && c->value[v].kind == TN__VALUE_KEPT)) &&
                        c->value[v].storage == record->kept[i].object;
         if (external)
             record->kept[left++] = record->kept[i];

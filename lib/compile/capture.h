@@ -14,19 +14,29 @@
 enum {
     TN__VALUE_INPUT,    /* the storage of an input */
     TN__VALUE_OUTPUT,   /* a storage that the function made for an output */
-    TN__VALUE_EXTERNAL, /* a storage that existed before the call, or that
-                         * something else still refers to after it */
+    TN__VALUE_EXTERNAL, /* a storage that existed before the call */
+    TN__VALUE_KEPT,     /* a storage that the function made and to which something
+                         * refers after the call, such as a gradient. A replay
+                         * writes the storage of the last capture */
     TN__VALUE_TEMPORARY /* all others */
 };
+/* Whether a value has the same memory in each replay. */
+static inline bool tn__value_is_fixed(int kind)
+{
+    return kind == TN__VALUE_EXTERNAL || kind == TN__VALUE_KEPT;
+}
 typedef struct tn__captured_value {
     int kind;
     int index;            /* for an INPUT, the index of the first input with
                            * this storage */
-    tn__storage *storage; /* for an EXTERNAL value, kept by the record */
+    tn__storage *storage; /* for an EXTERNAL or KEPT value, kept by the
+                           * record */
     int64_t bytes;
     int64_t origin;       /* where the value begins in its buffer, in bytes. For
                            * an INPUT it is the input's element 0 */
     bool written;
+    int bases;            /* how many outputs have a view of the value as their
+                           * base */
 } tn__captured_value;
 
 /* One operand of a command. */
@@ -46,8 +56,8 @@ typedef struct tn__step {
 /* How the function made one of its outputs: a view of a value. */
 typedef struct tn__output {
     uint32_t value;
-    tn_tensor *base; /* for a view of an EXTERNAL value, one reference to a view
-                      * of it; else NULL */
+    tn_tensor *base; /* for a view of an EXTERNAL or KEPT value, one reference to
+                      * a view of it; else NULL */
     uint8_t dtype, ndim;
     int64_t from; /* where element 0 is, in bytes from the value's origin */
     int64_t shape[TN_MAX_NDIM], stride[TN_MAX_NDIM];
@@ -72,8 +82,9 @@ tn__capture *tn__capture_call(const char *name, tn_device *device,
                               tn_tensor *const *in, int in_count,
                               tn_tensor **out, int out_count);
 void tn__capture_free(tn__capture *capture);
-/* Releases the references to all storages but those of EXTERNAL values. */
-void tn__capture_release_memory(tn__capture *capture);
+/* Releases the references to all storages but those of EXTERNAL values and, if
+ * `kept` is true, KEPT values. */
+void tn__capture_release_memory(tn__capture *capture, bool kept);
 
 /* Calls fn as an ordinary call, without a recording. Arguments and results are
  * those of tn__capture_call. */

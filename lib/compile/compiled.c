@@ -250,6 +250,20 @@ static bool inputs_are_known(const plan *p, tn_tensor *const *in, int in_count)
     return true;
 }
 
+/* Returns whether all that the function made and kept still exists. If it does
+ * not, as after tn_optim_zero_grad, a replay would write memory that nobody
+ * reads. */
+static bool kept_values_exist(const plan *p)
+{
+    const tn__capture *capture = p->program->capture;
+    for (size_t v = 0; v < capture->value_count; v++)
+        if (capture->value[v].kind == TN__VALUE_KEPT &&
+            atomic_load(&capture->value[v].storage->references) <=
+                1 + capture->value[v].bases)
+            return false;
+    return true;
+}
+
 /* Checks that no input is memory that the program also reaches through the
  * function's context, if one of the two is written. */
 static tn_status check_aliases(const tn_compiled *c, const plan *p,
@@ -258,7 +272,7 @@ static tn_status check_aliases(const tn_compiled *c, const plan *p,
     const tn__capture *capture = p->program->capture;
     for (size_t v = 0; v < capture->value_count; v++) {
         const tn__captured_value *value = &capture->value[v];
-        if (value->kind != TN__VALUE_EXTERNAL)
+        if (!tn__value_is_fixed(value->kind))
             continue;
         for (int i = 0; i < in_count; i++) {
             if (in[i]->storage != value->storage)
@@ -300,7 +314,7 @@ static tn_status differs(const tn_compiled *c, plan *p, tn__capture *capture,
         tn__log(2, "%s: captured again: %s", c->name, text ? text : "");
     tn__free(text);
     tn__capture_free(p->reference);
-    tn__capture_release_memory(capture);
+    tn__capture_release_memory(capture, false);
     p->reference = capture;
     return status;
 }
@@ -326,12 +340,14 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
                       (p->moved[i] || p->seen[i] != in[i]->storage);
         p->seen[i] = in[i]->storage;
     }
-    if (difference != TN__CAPTURES_EQUAL && p->program) {
+    /* A program whose kept values are gone is made again. */
+    if (p->program &&
+        (difference != TN__CAPTURES_EQUAL || !kept_values_exist(p))) {
         tn__replayed_free(p->program);
         p->program = NULL;
     }
     if (!p->reference) {
-        tn__capture_release_memory(capture);
+        tn__capture_release_memory(capture, false);
         p->reference = capture;
     } else if (difference != TN__CAPTURES_EQUAL) {
         status = differs(c, p, capture, difference, text);
@@ -375,7 +391,8 @@ static tn_status run_plan(tn_compiled *c, tn_device *device,
         return TN_ERR_MEMORY;
     p->used = c->counts.calls + 1;
     c->last = p;
-    return p->program && inputs_are_known(p, in, in_count)
+    return p->program && inputs_are_known(p, in, in_count) &&
+                   kept_values_exist(p)
                ? run_replayed(c, p, in, in_count, out, out_count)
                : run_captured(c, p, device, in, in_count, out, out_count);
 }
@@ -443,6 +460,12 @@ tn_status tn_compiled_run(tn_compiled *c, tn_tensor *const *in, int in_count,
     atomic_store(&c->running, false);
     tn__unref(c);
     return status;
+}
+
+tn_scalar tn_late_number(const double *x)
+{
+    tn_scalar late = {.kind = TN_SCALAR_LATE, .value.i = (int64_t)(intptr_t)x};
+    return late;
 }
 
 tn_status tn_compiled_reset(tn_compiled *c)

@@ -47,7 +47,7 @@ static bool append_command(building *b, tn__command *command,
                           sizeof *b->place))
                 return false;
             b->place[b->place_count++] = move;
-        } else if (v->kind != TN__VALUE_EXTERNAL) {
+        } else if (!tn__value_is_fixed(v->kind)) {
             tn__replayed *p = b->program;
             if (!tn__grow(&p->move, &p->move_room, p->move_count,
                           sizeof *p->move))
@@ -160,7 +160,7 @@ static bool keep_externals(building *b)
             p->written[p->written_count++] = (uint32_t)v;
         }
     }
-    tn__capture_release_memory(c);
+    tn__capture_release_memory(c, true);
     return true;
 }
 
@@ -277,7 +277,7 @@ static tn_tensor *output_view(const tn__replayed *p, size_t o,
     const tn__output *out = &p->capture->output[o];
     const tn__captured_value *value = &p->capture->value[out->value];
     const int64_t bytes = (int64_t)tn_dtype_bytes(out->dtype);
-    if (value->kind == TN__VALUE_EXTERNAL)
+    if (tn__value_is_fixed(value->kind))
         return tn__tensor_view(out->base, out->dtype, out->ndim, out->shape,
                                out->stride, out->from / bytes);
     int64_t from;

@@ -89,7 +89,7 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is not a kind of "
                             "value",
                             op->name, op->arg[i].name, (int)v->kind);
-        if (v->kind == TN_VALUE_NUMBER &&
+        if (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_LATE &&
             (v->count < TN_SCALAR_INT || v->count > TN_SCALAR_BOOL))
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is not a kind of "
                             "number", op->name, op->arg[i].name, (int)v->count);
@@ -101,6 +101,22 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
                             op->arg[i].name);
     }
+    return TN_OK;
+}
+
+/* Checks a late number (tn_late_number): only kernels read it again at each
+ * replay, and a bound is checked once. */
+static tn_status check_late(const tn_op *op, int arg, const tn_value *v)
+{
+    if (!v->of.i)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is tn_late_number(NULL)",
+                        op->name, op->arg[arg].name);
+    if (op->sort != TN__OP_KERNEL || op->run != tn__run_kernel ||
+        op->need_count)
+        return tn__fail(TN_ERR_UNSUPPORTED, "%s: {%s} cannot be a late number, "
+                        "because this operator is not one kernel: multiply or "
+                        "add a tensor with the number instead", op->name,
+                        op->arg[arg].name);
     return TN_OK;
 }
 
@@ -124,6 +140,9 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
     if (v->kind == TN_VALUE_TENSOR && !v->of.tensor)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
                         arg->name);
+    if (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_LATE &&
+        arg->kinds >> TN_VALUE_NUMBER & 1)
+        return check_late(op, i, v);
     if (!convert(v, arg->kinds, dims))
         return tn__fail_kind(op, i, v);
     if (v->kind == TN_VALUE_DIMS &&
