@@ -1,6 +1,8 @@
 /* bytes.c: converts sizes in bytes to text and back. */
 #include <base/bytes.h>
 
+#include <base/plain.h>
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +53,6 @@ const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes)
         value /= 1024;
         i++;
     }
-    snprintf(out, 32, "%.2f %ciB", value, unit[i]);
+    tn__plain_print(out, 32, "%.2f %ciB", value, unit[i]);
     return out;
 }
