@@ -403,12 +403,16 @@ tn_status tn__timeline_start(const char *path, const tn__limits *against)
         status = tn__fail(TN_ERR_STATE, "trace_start: a trace is running; "
                                         "tn_trace_stop ends it");
     } else {
-        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        /* O_NONBLOCK: a FIFO that nobody reads is an error. Without it, open
+         * would wait, and every thread that records an event with it. */
+        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
+                    0666);
         if (file < 0)
             status = tn__fail(TN_ERR_IO, "trace_start: %s: %s", path,
                               strerror(errno));
     }
     if (!status) {
+        fcntl(file, F_SETFL, 0); /* a FIFO with a slow reader loses nothing */
         used = 0;
         failed = 0;
         flushed = 0;
