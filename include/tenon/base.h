@@ -35,7 +35,7 @@ extern "C" {
 typedef struct tn_scope tn_scope;
 
 /* Opens a scope in the calling thread. Returns NULL on failure
- * (TN_ERR_MEMORY). */
+ * (TN_ERR_MEMORY). A cancellation point if the thread has no open scope. */
 TN_API tn_scope *tn_scope_open(void);
 
 /* Frees the objects that the scope owns. Also closes the scopes that were

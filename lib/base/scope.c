@@ -16,6 +16,7 @@
 #include <base/state.h>
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -266,6 +267,11 @@ tn_scope *tn__scope_open_at(const void *opener)
 
 tn_scope *tn_scope_open(void)
 {
+    /* Between the steps of a program, no call of the library is underway in this
+     * thread. So a thread that was cancelled may end here. */
+    const tn__state *state = tn__me.state;
+    if ((!state || state->frame_count <= 1) && !tn__me.location.running)
+        pthread_testcancel();
     return tn__scope_open_at(__builtin_return_address(0));
 }
 
