@@ -217,6 +217,9 @@ awk -f "$scratch/rooms.awk" -f - "$scratch/needs" "$scratch/needs" \
     $(NF - 1) ~ /^[Uw]$/ && $NF in home {
         seen++
         why = wrong(file[2], home[$NF], $NF ~ /^tn_[a-z]/)
+        # of library_lock.h and plain.h
+        if (rank[file[2]] >= 20 && $NF ~ /^tn__(library_(un)?lock|read_float)$/)
+            why = ""
         if (why) print object ": needs " $NF " of " home[$NF] ": " why
     }
     END { if (seen < 1000) print "only " seen + 0 " needs between objects" }
