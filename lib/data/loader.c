@@ -114,13 +114,9 @@ static bool take_lengths(tn_loader *loader, const tn_loader_new_options *all)
 /* Copies the lists of checked options. False if memory runs out. */
 static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
 {
-    /* Space for the larger of two numbers of samples: all drawn ones, or equal
-     * shares of all replicas. A shuffled order also needs space to complete its
-     * last permutation. */
-    int64_t room = loader->order_count * loader->num_replicas;
-    if (room < loader->drawn_count)
-        room = loader->drawn_count;
-    room += loader->shuffle ? loader->base_count : 0;
+    /* A shuffled order also needs space to complete its last permutation. */
+    const int64_t room =
+        loader->drawn_count + (loader->shuffle ? loader->base_count : 0);
     loader->order = tn__alloc_many(room, sizeof *loader->order);
     if (!loader->order)
         return false;

@@ -48,7 +48,7 @@ void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
 
 /* Selects the samples of one replica: order[i] = order[rank + i * replicas] for
  * i < own. Where that index is count or more, the order continues from its
- * beginning. order has space for own * replicas elements. */
+ * beginning. own is at most count / replicas, rounded up. */
 void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
                      int rank);
 

@@ -130,6 +130,10 @@ static void test_replicas(bool shuffle)
                                     .num_replicas = 5, .rank = 4);
     is_int(epoch(last, part), 1, "more loaders than samples");
     is_int((int)part[0], 0, "have them in turn");
+    last = tn_loader_new(tn_dataset_range(set, 0, 7), .num_replicas = INT32_MAX,
+                         .rank = INT32_MAX - 1);
+    ok(epoch(last, part) == 1 && part[0] == (INT32_MAX - 1) % 7,
+       "2^31 - 1 loaders need no more memory and time than a few");
 }
 
 /* A loader that restores another's position gives the same samples. */
