@@ -302,10 +302,9 @@ static uint64_t hash_key(const tn__json_value *member)
     return h ^ h >> 32;
 }
 
-/* Finds the same member as sort_twice, but with a hash table, which is several
- * times as fast for the 128000 tokens of a vocabulary. If the names were chosen
- * so that their hashes collide, calls sort_twice. Returns false if memory runs
- * out. */
+/* Finds the same member as sort_twice, but with a hash table, because a
+ * vocabulary may have 128000 names. If the names were chosen so that their
+ * hashes collide, calls sort_twice. Returns false if memory runs out. */
 static bool find_twice(const reader *r, const tn__json_value *object,
                        const tn__json_value **twice)
 {

@@ -264,8 +264,9 @@ static void test_gzip(void)
 
     setenv("TENON_UNPACK_LIMIT", "much", 1);
     ok(!tn_csv_load(path), "TENON_UNPACK_LIMIT has to be a number");
-    is_str(tn_error(), "csv_load: TENON_UNPACK_LIMIT=much is no number of bytes, "
-                       "such as 512M or 4G", "of bytes");
+    is_str(tn_error(),
+           "csv_load: TENON_UNPACK_LIMIT=much is not a number of bytes, such "
+           "as 512M or 4G", "of bytes");
     tn_error_clear();
     is_int(tn_unpack_limit(), TN_ERR_ARGUMENT,
            "a caller who requests it gets the error, too");
