@@ -292,7 +292,7 @@ char *tn_tensor_text(const tn_tensor *x)
         return NULL;
     char *own = text_of(x), *out = own ? strdup(own) : NULL;
     if (own && !out)
-        tn__fail(TN_ERR_MEMORY, "tensor_text: memory ran out");
+        tn__fail(TN_ERR_MEMORY, "tensor_text: out of memory");
     tn__free(own);
     return out;
 }

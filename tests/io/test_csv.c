@@ -122,7 +122,7 @@ static void test_quotes(void)
 {
     holds("\"1\",2\n 3 , \"4\" \n", TN_I64,
           "tensor([[1, 2],\n        [3, 4]])");
-    refused("1,\"2\n\n\n", "line 1, column 2: a quote that is never closed");
+    refused("1,\"2\n\n\n", "line 1, column 2: a quote is not closed");
     refused("1,\"2\"3\n",
             "line 1, column 2: characters after a closing quote");
     refused("1,2\n3,\"\n4\"\nx\n",
@@ -349,7 +349,7 @@ int main(void)
     fwrite(zero, 1, sizeof zero - 1, file);
     fclose(file);
     char want[300];
-    snprintf(want, sizeof want, "csv_load: %s: line 2 contains a zero byte",
+    snprintf(want, sizeof want, "csv_load: %s: line 2 contains a NUL byte",
              path);
     ok(!tn_csv_load(path), "what stands behind a byte of 0 is not lost");
     is_str(tn_error(), want, "but told");
