@@ -97,7 +97,7 @@ TN_API int64_t tn_scope_count(void);
  * dropped like a tensor. The modules of <tenon/nn.h> are made this way.
  *
  * Public structs begin with their size, so that a newer library and an older
- * program agree on the members that both know. A struct without a size is
+ * program use only the members that both have. A struct without a size is
  * closed: it never changes, and its comment says so. tn_object is closed. */
 typedef struct tn_object {
     void *reserved[4]; /* for the library's use */

@@ -71,7 +71,7 @@ TN_API tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context);
  * their order, so the samples do not depend on the number of workers. Workers
  * run only collating and copying in parallel, so put expensive work into
  * .collate. With .num_replicas, the loader of each rank reads all samples, and
- * keeps sample i if i % num_replicas is its rank. To restore a position, the
+ * selects sample i if i % num_replicas is its rank. To restore a position, the
  * loader calls begin, then next for the samples before the position. A stream
  * has one loop at a time. Source: IterableDataset. */
 typedef struct tn_stream_class {

@@ -224,7 +224,8 @@ typedef struct tn_built tn_built; /* a program, built for a device */
  * that queue has done so. After a sync its first 4 bytes are 0 exactly if no
  * launch failed. Otherwise copy the buffer to the host: fault_read converts it
  * to the tn_fault (tag, operand, dim, index, extent, lowest position). Then
- * fill the buffer with zeros again. Only the core knows its format.
+ * fill the buffer with zeros again. The format of the buffer is private to the
+ * core.
  * ---------------------------------------------------------------------- */
 
 /* Flags of a target: what the device's compiler and hardware support. */

@@ -1,9 +1,9 @@
 /* error.c: the pending error of each thread, as a message and as data.
  *
- * A thread allocates storage for the text and the data at its first error, and
- * keeps it for later errors. If the allocation fails, only the error code is
- * recorded. The path of the module is stored apart from the text, because code
- * that rewords an error would otherwise repeat the path. */
+ * A thread allocates storage for the message and the data at its first error,
+ * and reuses it for later errors. If the allocation fails, only the error code
+ * is recorded. The path of the module is stored apart from the text, because
+ * code that rewords an error would otherwise repeat the path. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/plain.h>

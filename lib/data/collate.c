@@ -199,10 +199,13 @@ int tn_collate_pad(tn_tensor *const *samples, int64_t count, int field_count,
     const double *value = context;
     if (!samples || !fields || count < 1 || field_count < 1 ||
         field_count > TN_MAX_FIELDS)
-        return tn__fail(
-            TN_ERR_ARGUMENT, "collate_pad: {%s:}%lld samples of %d fields%s",
-            samples ? fields ? "count" : "fields" : "samples", (long long)count,
-            field_count, samples && fields ? "" : ", or a list that is NULL");
+        return samples && fields
+                   ? tn__fail(TN_ERR_ARGUMENT,
+                              "collate_pad: {count:}%lld samples of %d fields; "
+                              "expected at least 1 of 1 to %d fields",
+                              (long long)count, field_count, TN_MAX_FIELDS)
+                   : tn__fail(TN_ERR_ARGUMENT, "collate_pad: {%s} is NULL",
+                              samples ? "fields" : "samples");
     tn__samples s;
     if (tn__samples_make(&s, count) < 0)
         return TN_ERR_MEMORY;

@@ -193,11 +193,13 @@ tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
 {
     if (!type)
         return tn__fail_null(TN_ERR_ARGUMENT, "dataset_new: {type} is NULL");
-    if (!type->get || type->count < 0)
+    if (!type->get)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_new: {type} has %s get and a count of "
-                             "%lld; expected at least 0",
-                             type->get ? "a" : "no", (long long)type->count);
+                             "dataset_new: {type:}get is NULL");
+    if (type->count < 0)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset_new: {type:}count is %lld; expected at "
+                             "least 0", (long long)type->count);
     tn_dataset *set = tn__dataset_new(&user_kind, type->count);
     if (!set)
         return NULL;

@@ -335,10 +335,10 @@ tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
         return NULL;
     if (length < 1 || length >= text->count)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_from_text: {length} is %lld; the text "
-                             "has %lld ids, expected 1 to %lld",
-                             (long long)length, (long long)text->count,
-                             (long long)text->count - 1);
+                             "dataset_from_text: {length} is %lld; expected 1 "
+                             "to %lld for a text of %lld ids",
+                             (long long)length, (long long)text->count - 1,
+                             (long long)text->count);
     tn_dataset *set = tn__dataset_new(&windows_kind, text->count - length);
     if (!set)
         return NULL;

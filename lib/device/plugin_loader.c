@@ -150,8 +150,8 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
     return true;
 }
 
-/* Opens the plugin and checks its function table. The caller has hidden any
- * pending error, so an error found here comes from the plugin. */
+/* Opens the plugin and checks its function table. The caller has saved and
+ * cleared any pending error, so an error found here comes from the plugin. */
 static bool load(tn__plugin *plugin)
 {
     if (!needs_met(plugin))

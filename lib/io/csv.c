@@ -297,8 +297,8 @@ static tn_status check_columns(reader *r)
     if (r->table->rows && count != r->all_columns)
         return tn__fail(
             TN_ERR_FORMAT,
-            "%s: {path:}%s: line %lld has %lld columns, those before it have "
-            "%lld",
+            "%s: {path:}%s: line %lld has %lld columns; expected %lld, as "
+            "before",
             r->call, r->path, (long long)r->cell[0].line, (long long)count,
             (long long)r->all_columns);
     if (r->table->rows)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The range of each dtype. For integers it is from least to most. For floats,
+/* The range of each dtype. For integers it is [least, most]. For floats,
  * numbers with a magnitude of at least `overflow` would round to infinity or,
  * in float8_e4m3, to NaN. */
 static const struct {

@@ -223,8 +223,8 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
 {
     uint64_t element = tn_dtype_bytes(dtype);
     if (element == 0) {
-        tn__fail(TN_ERR_DTYPE, "%s: {dtype:}%d is not a dtype", what, "
-                               "(int)dtype);
+        tn__fail(TN_ERR_DTYPE, "%s: {dtype:}%d is not a dtype", what,
+                 (int)dtype);
         return false;
     }
     if (ndim < 0 || ndim > TN_MAX_NDIM) {

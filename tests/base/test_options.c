@@ -158,13 +158,14 @@ static void test_refusals(void)
     refused(call(1, .mode = NULL), ".mode is NULL",
             "NULL for a string that has a default");
     static const int64_t many[13] = {0};
-    refused(call(1, .dims = tn_dims_from_array(many, 13)), "13 numbers",
+    refused(call(1, .dims = tn_dims_from_array(many, 13)), "13 elements",
             "a list too long");
     int one = 1;
     refused(call(1, .dims = one), "write .dims = tn_dims(...), or .dim",
             "a number for a list");
     refused(call(1, .dims = 0), "write .dims = tn_dims(...)", "a 0 for a list");
-    refused(call(1, .dims = -7), "-7 numbers", "a negative number for a list");
+    refused(call(1, .dims = -7), "-7 elements",
+            "a negative number for a list");
     refused(call(1, .dims = {1, {0}}), "write .dims = tn_dims(...)",
             "a number in braces");
     refused(call(1, .dims = {0, {1}}), "write .dims = tn_dims(...)",

@@ -235,7 +235,7 @@ static void test_collate(void)
             "loader_new: .collate_context has no effect without collate: give "
             "collate, or leave .collate_context out");
     REFUSED(tn_collate_pad(NULL, 1, 1, NULL, fields) > 0, TN_ERR_ARGUMENT,
-            "collate_pad: 1 samples of 1 fields, or a list that is NULL");
+            "collate_pad: samples is NULL");
 }
 
 /* ---- buckets ------------------------------------------------------------- */

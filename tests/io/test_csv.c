@@ -126,7 +126,7 @@ static void test_quotes(void)
     refused("1,\"2\"3\n",
             "line 1, column 2: characters after a closing quote");
     refused("1,2\n3,\"\n4\"\nx\n",
-            "line 4 has 1 columns, those before it have 2");
+            "line 4 has 1 columns; expected 2, as before");
     refused("1,2\n3,4\"5\n", "line 2, column 2: not a number: \"4\"5\"");
 }
 
@@ -329,7 +329,7 @@ int main(void)
     gzclose(zipped);
     ok(tn_item(tn_sum(tn_csv_load(path))) == 15, "a gzipped file is read");
 
-    refused("1,2\n3\n", "line 2 has 1 columns, those before it have 2");
+    refused("1,2\n3\n", "line 2 has 1 columns; expected 2, as before");
     refused("1,2\n3,x\n",
             "line 2, column 2: not a number: \"x\": .skip_rows skips a header, "
             ".category reads a column of texts");

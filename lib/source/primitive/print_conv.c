@@ -209,8 +209,8 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_F16 &&
         dtype != TN_BF16)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "conv: dtype %s; float32, float64, float16 or "
-                        "bfloat16 is supported",
+                        "conv: dtype is %s; expected float32, float64, "
+                        "float16 or bfloat16",
                         tn_dtype_name((tn_dtype)dtype));
     describe[v->kind](v, &w);
     tn__primitive_init(&p, target, plan, TN__CONV, dtype);
