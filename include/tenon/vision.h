@@ -51,9 +51,9 @@ extern "C" {
  * removes each box whose IoU with a box selected before is greater than
  * iou_threshold.
  *
- *   boxes (N, 4) floating scores (N) floating-point; equal scores keep the order of
- *   the boxes; NaN is
- *            greater than all numbers
+ *   boxes    (N, 4) floating-point
+ *   scores   (N) floating-point; equal scores keep the order of the boxes; NaN
+ *            is greater than all numbers
  *   returns  (K) int64: the indices of the selected boxes, by descending score,
  *            on the device of boxes
  *
@@ -344,8 +344,9 @@ TN_API tn_mean_ap *tn_mean_ap_new_with(const tn_mean_ap_new_options *options);
 /* Options of tn_mean_ap_update, for the true boxes of the image:
  *   crowd   (M) any dtype: nonzero marks a crowd. Detections in a crowd are
  *           ignored. NULL: none
- *   area    (M) floating-point: the areas by which boxes are small, medium or large
- *           (COCO: the areas of segmentations). NULL: those of the boxes */
+ *   area    (M) floating-point: the areas by which boxes are small, medium or
+ *           large (COCO: the areas of segmentations). NULL: the areas of the
+ *           boxes */
 #define TN_MEAN_AP_UPDATE_OPTIONS_LIST(X)                                         \
     X(tn_tensor *, crowd, NULL)                                               \
     X(tn_tensor *, area, NULL)
