@@ -89,9 +89,8 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(device_get, cuDeviceGet, (tn_cu_device *device, int ordinal))           \
     X(device_name, cuDeviceGetName,                                           \
       (char *name, int room, tn_cu_device device))                            \
-    /* For a MIG instance, cuDeviceGetUuid returns the UUID of its GPU, and \
-     * cuDeviceGetUuid_v2 the UUID of the
-     * instance. */                            \
+    /* For a MIG instance, cuDeviceGetUuid returns the UUID of its GPU, and   \
+     * cuDeviceGetUuid_v2 the UUID of the instance. */                        \
     X(gpu_uuid, cuDeviceGetUuid, (tn_cu_uuid *uuid, tn_cu_device device))     \
     X(device_uuid, cuDeviceGetUuid_v2,                                        \
       (tn_cu_uuid *uuid, tn_cu_device device))                                \

@@ -15,7 +15,7 @@
  *   V1, V2 (raw bytes)       with .view alone. ml_dtypes writes bfloat16 and
  *                            float8_e4m3fn so, and the file does not say which
  *   complex, text, bytes, object, datetime64, timedelta64, longdouble and
- *   structured dtypes rejected (TN_ERR_DTYPE) by name
+ *   structured dtypes        rejected (TN_ERR_DTYPE); the message names them
  *
  * Both byte orders, C and Fortran order, and the header versions 1.0, 2.0 and
  * 3.0 are read. A tensor in Fortran order is copied to row-major order. The
@@ -116,7 +116,7 @@ tn_npy_save_memory_with(const tn_tensor *x, void **out_data, size_t *out_bytes,
 /* ---- npz ------------------------------------------------------------------
  * A zip archive of .npy files, as numpy.savez and savez_compressed write it.
  * Members are stored or deflated; other compressions and encrypted members are
- * rejected. Members are read as the archive's directory lists them, members
+ * rejected. Members are read as the archive's directory lists them. Members
  * must not overlap, and each member's CRC is checked when it is read. Deflated
  * members of one archive may unpack to at most tn_unpack_limit bytes together
  * (io.h). Nothing is extracted to the file system, so a member's name is never

@@ -66,9 +66,8 @@ static inline bool tn_is_none_float(double x)
 /* ---- structs of options ---------------------------------------------------
  * Each struct begins with these two members:
  *
- *   given the source text of the options in the call, ".dim = 1, .keepdim =
- *   true",
- *           which the macros write. "*" means that every member has been set.
+ *   given   the source text of the options in the call, such as ".dim = 1,
+ *           .keepdim = true", which the macros write. "*" means that every member has been set.
  *           NULL is rejected, because the struct was not initialised.
  *   size    sizeof the struct in the caller's headers. A shorter struct comes
  *           from older headers: the missing members have their defaults. A

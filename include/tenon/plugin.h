@@ -24,14 +24,14 @@
  *    are always present. Read all other fields only after TN_HAS; in the host
  *    table these are the fields after `extension`.
  *  - Never copy or write such a struct whole, by assignment or sizeof: the
- *  struct of the other side may be shorter than yours. tn_struct_copy copies
- *  the fields that both sides have.
+ *    struct of the other side may be shorter than yours. tn_struct_copy copies
+ *    the fields that both sides have.
  *  - A struct to be filled arrives with its size set. The rest of tn_fault and
  *    tn_source is 0. The rest of tn_device_info may be uninitialised: write all
  *    of it. The side that fills a struct writes no byte beyond that size,
  *    leaves `size` unchanged, and writes 0 to fields that it does not support.
  *  - Later versions add values of kinds, flags and directions. A plugin rejects
- *  values that its header does not have: it returns TN_ERR_UNSUPPORTED,
+ *    values that its header does not have: it returns TN_ERR_UNSUPPORTED,
  *    passes a reason to host->fail, and writes nothing. tn_scatter_is_known and
  *    similar functions check each struct for this. If a plugin rejects a new
  *    value, the core does the work in another way. The flags of a launch are

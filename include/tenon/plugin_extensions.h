@@ -77,7 +77,8 @@ typedef struct tn_conv_extension {
 /* "pool", version 1: windows over each plane (channel of an image). Element
  * (k, l) of window (i, j) is at row i * stride[0] + k * dilation[0] - pad[0]
  * and column j * stride[1] + l * dilation[1] - pad[1].
- *   MAX out = the maximum of the elements within the plane (NaN if one is NaN);
+ *   MAX       out = the maximum of the elements within the plane (NaN if one is
+ *             NaN);
  *             index = its position, row * in_size[1] + column, the first of
  *             equal elements
  *   MAX_BACK  the gradient of MAX: in = 0, then in[index] += out in rising
