@@ -146,7 +146,7 @@ static void add_text(event *e, const char *name, const char *text)
         inside);
 }
 
-/* Appends "name":x, with x as a whole number. */
+/* Appends "name":x, with x as an integer. */
 static void add_number(event *e, const char *name, double x)
 {
     add(e, "%s\"%s\":%lld", e->text[e->length - 1] == '{' ? "" : ",", name,
@@ -300,9 +300,9 @@ void tn__async_span_end(tn__async_span *span)
     tn__me.tally.queued++;
 }
 
-/* The thread number of lane 0 in the file. A lane shows the work of one device.
- * Viewers show it as a thread, so its number must differ from the numbers of
- * real threads. */
+/* The thread id of lane 0 in the file. A lane shows the work of one device.
+ * Viewers show it as a thread, so its id must differ from the ids of real
+ * threads. */
 enum { LANE = 10000 };
 
 static void put_lane(int id, const char *name)

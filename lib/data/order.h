@@ -28,8 +28,8 @@ int64_t tn__order_tree_size(int64_t count);
 /* Draws count of `bound` indices without replacement, in proportion to their
  * weights. At least count weights are above 0. tree is working space for a
  * binary tree of sums of weights. The sums on the path of a drawn index are
- * added up again after each draw. Subtracting its weight could leave a small
- * rest instead of 0. */
+ * added up again after each draw. Subtracting its weight instead could leave a
+ * small remainder instead of 0. */
 void tn__order_draw_distinct(int64_t *order, int64_t count,
                              const double *weights, int64_t bound, double *tree,
                              uint64_t seed, uint64_t epoch);
