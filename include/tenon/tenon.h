@@ -1,4 +1,5 @@
-/* <tenon/tenon.h>: includes all public headers but the plugin ABI.
+/* <tenon/tenon.h>: includes all public headers of libtenon except the plugin
+ * ABI.
  *
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), options.h, random.h, op.h (operators by name), op_register.h

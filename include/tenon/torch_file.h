@@ -13,9 +13,9 @@
  * without running anything: it understands the instructions that a state_dict or
  * a checkpoint needs, and a fixed table of names that they may refer to
  * (tensors, storages, dtypes, OrderedDict, torch.Size, Parameter). Everything
- * else is rejected (TN_ERR_UNSUPPORTED) with its name and its position. To read
- * such a file in Python, load it where you trust it and save its
- * model.state_dict().
+ * else is rejected (TN_ERR_UNSUPPORTED); the message has its name and its
+ * position. To read such a file in Python, load it where you trust it and save
+ * its model.state_dict().
  *
  * Two formats are read: the zip archive of PyTorch 1.6 and later, and the older
  * sequence of pickles. TorchScript archives and the tar files of PyTorch 0.1 are
@@ -23,7 +23,7 @@
  *
  * The object in a file is a tensor or a tree: dicts, lists, tuples, tensors,
  * numbers, strings, bools and None. Each value has a path: the keys and the
- * positions that lead to it, joined by dots: "optimizer.param_groups.0.lr". The
+ * indices that lead to it, joined by dots: "optimizer.param_groups.0.lr". The
  * path of the outermost object is "". A file in which two values have the same
  * path is rejected.
  *
@@ -112,27 +112,28 @@ enum {
     TN_TORCH_DICT = 9
 };
 
-/* Return the number of values that are no tensors, lists and dicts included,
+/* Return the number of values that are not tensors, lists and dicts included,
  * and the path of value i in the order of the tree, or NULL if i is out of
  * range. The path is valid while file lives. Cannot fail. */
 TN_API int tn_torch_file_value_count(const tn_torch_file *file);
 TN_API const char *tn_torch_file_value_name(const tn_torch_file *file, int i);
-/* Return the kind of the value at a path, and the number of items of a list or
- * dict or of bytes in a text (of other values: 0). Cannot fail. */
+/* Return the kind of the value at a path, and its length: the number of items
+ * of a list or dict, or of bytes of a string (of other values: 0). Cannot
+ * fail. */
 TN_API int tn_torch_file_kind(const tn_torch_file *file, const char *name);
 TN_API int64_t tn_torch_file_length(const tn_torch_file *file,
                                     const char *name);
 
 /* Store the number at a path in *out. tn_torch_file_int reads integers and
- * bools, tn_torch_file_real reads floating numbers, too. On failure *out is
- * unchanged. Fail with TN_ERR_ARGUMENT if there is no such path, or TN_ERR_DTYPE
- * if the value has another kind. */
+ * bools, tn_torch_file_real reads floating-point numbers, too. On failure *out
+ * is unchanged. Fail with TN_ERR_ARGUMENT if there is no such path, or
+ * TN_ERR_DTYPE if the value has another kind. */
 TN_API tn_status tn_torch_file_int(const tn_torch_file *file,
                                    const char *name, int64_t *out);
 TN_API tn_status tn_torch_file_real(const tn_torch_file *file,
                                     const char *name, double *out);
-/* Returns the text or the bytes at a path, followed by a NUL;
- * tn_torch_file_length has their number, since they may contain NULs. Valid
+/* Returns the string or the bytes at a path, followed by a NUL;
+ * tn_torch_file_length returns their length, since they may contain NULs. Valid
  * while file lives. Returns NULL with TN_ERR_ARGUMENT if there is no such path,
  * or TN_ERR_DTYPE if the value has another kind. */
 TN_API const char *tn_torch_file_text(const tn_torch_file *file,

@@ -116,8 +116,8 @@ static void command_append(tn__command *command)
 }
 
 /* Finds the latest recorded random draw with this seed and call number (`call`
- * counts the random operators since the seed was set). Returns
- * its position in the record's list plus 1, or 0 if there is none. */
+ * counts the random operators since the seed was set). Returns its index in the
+ * record's list plus 1, or 0 if there is none. */
 static size_t draw_latest(int64_t seed, int64_t call)
 {
     const tn__record *record = tn__me.recording;

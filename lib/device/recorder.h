@@ -115,9 +115,9 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
 tn__command *tn__command_launch(const tn_program *program, tn_built *built,
                                 const tn_launch *launch, const char *what);
 
-/* If this thread is recording work of the device, refuses an access of the host
- * to the device's memory, since a replay would not repeat the access. Records
- * and returns TN_ERR_STATE then. */
+/* If this thread is recording work of the device, rejects an access of the host
+ * to the device's memory: records and returns TN_ERR_STATE. A replay would not
+ * repeat the access. */
 tn_status tn__record_refuse_host(const tn_device *device, const char *what);
 
 #endif

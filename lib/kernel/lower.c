@@ -25,7 +25,7 @@ typedef struct layout {
     tn__arena *arena;
     tn_kernel_ins *ins; /* the kernel's instructions, followed by the STOREs */
     uint32_t count;
-    uint32_t *loop;  /* loop[i]: number of the outermost LOOP that contains
+    uint32_t *loop;  /* loop[i]: index of the outermost LOOP that contains
                       * instruction i; TN_NONE if there is none */
     uint32_t *stage; /* stage[i]: first stage that computes instruction i */
     bool *needed;

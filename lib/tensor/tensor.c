@@ -231,11 +231,13 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
 {
     uint64_t element = tn_dtype_bytes(dtype);
     if (element == 0) {
-        tn__fail(TN_ERR_DTYPE, "%s: {dtype:}%d is no dtype", what, (int)dtype);
+        tn__fail(TN_ERR_DTYPE, "%s: {dtype:}%d is not a dtype", what,
+                 (int)dtype);
         return false;
     }
     if (ndim < 0 || ndim > TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "%s: {shape:}{size:}%d dimensions; at most %d",
+        tn__fail(TN_ERR_SHAPE, "%s: {shape:}{size:}%d dimensions; expected at "
+                               "most %d",
                  what, ndim, TN_MAX_NDIM);
         return false;
     }
@@ -310,7 +312,8 @@ tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
                            int64_t offset)
 {
     if (ndim > TN_MAX_NDIM)
-        return tn__fail_null(TN_ERR_SHAPE, "%d dimensions; at most %d", ndim,
+        return tn__fail_null(TN_ERR_SHAPE, "%d dimensions; expected at most "
+                                           "%d", ndim,
                              TN_MAX_NDIM);
     /* A view with strides of 0 may have more elements than int64_t can
      * count. */

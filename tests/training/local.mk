@@ -43,8 +43,13 @@ tests_training_test_forks_SOURCES = tests/training/test_forks.c
 # The program's own settings change nothing: a locale with a decimal comma is built
 # here, where localedef and its sources are (Debian: locales).
 check_PROGRAMS += tests/training/test_modes
-tests_training_test_modes_SOURCES = tests/training/test_modes.c \
+tests_training_test_modes_SOURCES = tests/training/test_modes.c tests/modes.h \
 	$(printed_sources)
+check_PROGRAMS += tests/training/test_library_modes
+tests_training_test_library_modes_SOURCES = \
+	tests/training/test_library_modes.c tests/modes.h tests/onnx/writer.h
+tests_training_test_library_modes_LDADD = libtenon-media.la libtenon-onnx.la \
+	libtenon-lm.la libtenon.la $(TN_LIBS)
 check_DATA += tests/locale/.stamp
 tests/locale/.stamp:
 	$(AM_V_GEN)$(MKDIR_P) $(@D)

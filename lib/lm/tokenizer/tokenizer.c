@@ -30,7 +30,8 @@ const tn_object_class tn__tokenizer_class = {
  * file does not exist and `optional` is true, returns NULL without an error. */
 static char *read_file(const char *path, bool optional, size_t *bytes)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: opening a FIFO must not wait */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat about;
     char *text = NULL;
     if (fd < 0 || fstat(fd, &about) < 0) {
@@ -42,7 +43,7 @@ static char *read_file(const char *path, bool optional, size_t *bytes)
     if (!S_ISREG(about.st_mode) || about.st_size >= (1 << 30)) {
         tn_error_set(TN_ERR_IO, "tokenizer_open: %s: %s", path,
                      S_ISREG(about.st_mode) ? "the file is larger than 1 GiB"
-                                            : "is no regular file");
+                                            : "not a regular file");
         goto end;
     }
     const size_t size = (size_t)about.st_size;

@@ -1,4 +1,5 @@
 /* random.c: random transforms: each draws numbers and calls the transform. */
+#include <base/nearest.h>
 #include <media/image/image_tensor.h>
 
 #include <math.h>
@@ -82,6 +83,7 @@ tn_tensor *
 tn_image_random_crop_with(tn_tensor *image, int64_t height, int64_t width,
                           const tn_image_random_crop_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_random_crop";
     draw d = begin_draw();
     tn_image_random_crop_options o;
@@ -181,6 +183,7 @@ tn_tensor *tn_image_random_resized_crop_with(
     tn_tensor *image, int64_t height, int64_t width,
     const tn_image_random_resized_crop_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_random_resized_crop";
     draw d = begin_draw();
     tn_image_random_resized_crop_options o;
@@ -207,6 +210,7 @@ tn_tensor *
 tn_image_random_affine_with(tn_tensor *image,
                             const tn_image_random_affine_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_random_affine";
     draw d = begin_draw();
     tn_image_random_affine_options o;
@@ -255,6 +259,7 @@ tn_tensor *
 tn_image_color_jitter_with(tn_tensor *image,
                            const tn_image_color_jitter_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_color_jitter";
     draw d = begin_draw();
     tn_image_color_jitter_options o;
@@ -318,6 +323,7 @@ tn_tensor *
 tn_image_random_erasing_with(tn_tensor *image,
                              const tn_image_random_erasing_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_random_erasing";
     draw d = begin_draw();
     tn_image_random_erasing_options o;

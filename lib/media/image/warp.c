@@ -3,6 +3,7 @@
  * The inverse matrix maps a pixel of the result to a place in the image. Places
  * are measured from the image's centre, and computed in float32 in the order of
  * torchvision's grid, so that "nearest" chooses the same pixels. */
+#include <base/nearest.h>
 #include <media/image/image_tensor.h>
 
 #include <math.h>
@@ -190,6 +191,7 @@ TN_OPTIONS_TYPE(tn_image_rotate, "image_rotate", "image, degrees",
 tn_tensor *tn_image_rotate_with(tn_tensor *image, double degrees,
                                 const tn_image_rotate_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_rotate";
     tn_image_rotate_options o;
     tn__pixels in, out;
@@ -237,6 +239,7 @@ TN_OPTIONS_TYPE(tn_image_affine, "image_affine", "image",
 tn_tensor *tn_image_affine_with(tn_tensor *image,
                                 const tn_image_affine_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_affine";
     tn_image_affine_options o;
     tn__pixels in, out;

@@ -1,4 +1,5 @@
 /* plot.c: a picture of curves, as SVG or as an HTML page. */
+#include <base/nearest.h>
 #include <media/run/curves.h>
 
 #include <inttypes.h>
@@ -546,6 +547,7 @@ TN_OPTIONS_TYPE(tn_curves_plot, "curves_plot", "curves, path",
 tn_status tn_curves_plot_with(const tn_curves *curves, const char *path,
                               const tn_curves_plot_options *options)
 {
+    TN__ROUND_NEAREST;
     tn_curves_plot_options o;
     if (tn_error())
         return TN_ERR_STATE;

@@ -1,4 +1,5 @@
 /* mel.c: mel filters, decibels, cepstral coefficients and mu-law. */
+#include <base/nearest.h>
 #include <media/sound/sound.h>
 
 #include <math.h>
@@ -64,6 +65,7 @@ static tn_tensor *filters(const char *call, int64_t n_freqs, int64_t n_mels,
                           int64_t sample_rate,
                           const tn_melscale_fbanks_options *o)
 {
+    TN__ROUND_NEAREST;
     const int scale = tn__sound_choice(call, "mel_scale", o->mel_scale, scales,
                                        false);
     const int norm = scale < 0 ? -1
@@ -255,6 +257,7 @@ tn_tensor *tn_db_to_amplitude(tn_tensor *x, double ref, double power)
 static tn_tensor *cosines(int64_t rows, int64_t columns, bool ortho,
                           tn_dtype dtype, tn_device *device)
 {
+    TN__ROUND_NEAREST;
     double *w = malloc((size_t)(rows * columns) * sizeof *w);
     if (!w)
         return tn_error_set(TN_ERR_MEMORY, "mfcc: out of memory"), NULL;

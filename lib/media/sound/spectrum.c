@@ -1,6 +1,7 @@
 /* spectrum.c: spectrograms and their inverse, from tn_stft and tn_fft_irfft.
  * There is no complex dtype: a complex number is a pair in the last dimension.
  */
+#include <base/nearest.h>
 #include <media/sound/sound.h>
 
 #include <math.h>
@@ -20,6 +21,7 @@ enum { MOST = 1 << 24 };
 /* Returns the periodic Hann window, in dtype on device. */
 static tn_tensor *hann(int64_t n, tn_dtype dtype, tn_device *device)
 {
+    TN__ROUND_NEAREST;
     double *w = malloc((size_t)n * sizeof *w);
     if (!w)
         return tn_error_set(TN_ERR_MEMORY, "spectrogram: out of memory"), NULL;

@@ -1,4 +1,5 @@
 /* wav.c: WAV files as tensors. */
+#include <base/nearest.h>
 #include <media/sound/wav.h>
 
 #include <errno.h>
@@ -94,6 +95,7 @@ static void spread(const tn__wav *w, const unsigned char *in, int64_t frames,
 static tn_tensor *load(const tn__wav_source *s, int64_t *out_rate,
                        const tn_wav_load_options *o)
 {
+    TN__ROUND_NEAREST;
     tn__wav w;
     if (tn__wav_parse(s, &w) < 0)
         return NULL;
@@ -245,6 +247,7 @@ static unsigned char *put(unsigned char *p, uint64_t x, int bytes)
 
 static tn_status write_file(void *context, tn_file *file)
 {
+    TN__ROUND_NEAREST;
     const job *j = context;
     const int bytes = j->format->bits / 8;
     const uint64_t frame = (uint64_t)j->channels * (uint64_t)bytes,

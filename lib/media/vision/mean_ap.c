@@ -3,6 +3,7 @@
  * Each image is copied to the host. The result matches detections with true
  * boxes for each class, image, size and threshold, then sorts all detections of
  * a class by score. */
+#include <base/nearest.h>
 #include <media/vision/boxes.h>
 
 #include <math.h>
@@ -502,6 +503,7 @@ static tn_status check_images(const tn_mean_ap *m, const char *call)
 
 tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out)
 {
+    TN__ROUND_NEAREST;
     const char *call = "mean_ap_compute";
     tn_status status = check_images(metric, call);
     if (status < 0)
@@ -541,6 +543,7 @@ tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out)
 
 tn_tensor *tn_mean_ap_classes(tn_mean_ap *metric)
 {
+    TN__ROUND_NEAREST;
     if (check_images(metric, "mean_ap_classes") < 0)
         return NULL;
     double threshold[THRESHOLDS];

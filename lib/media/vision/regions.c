@@ -4,11 +4,11 @@
  * matrix of cells by pixels. The device multiplies it by the pixels, four terms
  * at a time (sparse.c). The gradient is the product with the transposed matrix,
  * so it is as fast, deterministic, and differentiable itself. */
+#include <base/library_lock.h>
 #include <media/vision/boxes.h>
 #include <media/vision/sparse.h>
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 TN_OPTIONS_TYPE(tn_roi_align, "roi_align", "input, boxes, height, width",
@@ -404,8 +404,7 @@ static const tn_op *align_op, *pool_op;
 /* Registers both operators at the first call. */
 static bool are_registered(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
+    tn__library_lock();
     if (!align_op)
         align_op = tn_op_register(&(tn_op_rule){
             .size = sizeof(tn_op_rule), .signature = signature,
@@ -418,7 +417,7 @@ static bool are_registered(void)
             .forward = pool_forward, .backward = pool_backward,
             .bytes = 4 * sizeof(int64_t)});
     const bool fine = align_op && pool_op;
-    pthread_mutex_unlock(&lock);
+    tn__library_unlock();
     return fine;
 }
 
