@@ -353,6 +353,8 @@ static void release(void *context)
 #define PLAUSIBLE_tn_graph_fn graph_step
 #define PLAUSIBLE_tn_compile_fn compiled_step
 #define PLAUSIBLE_tn_compiled_p tn_compile(compiled_step, NULL)
+#define PLAUSIBLE_tn_compiled_counts_p                                         \
+    &(tn_compiled_counts){.size = sizeof(tn_compiled_counts)}
 #define PLAUSIBLE_tn_mark_p tn_mark_set(NULL)
 #define PLAUSIBLE_tn_graph_p tn_graph_record(graph_step, NULL)
 #define PLAUSIBLE_function_visit visit
