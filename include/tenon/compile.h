@@ -99,7 +99,8 @@ TN_API tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
                                     const tn_compile_options *options);
 
 /* Calls the function with in[0 .. in_count), by capture or replay, and stores its
- * results in out[0 .. out_count). The open scope owns them. Results of earlier
+ * results in out[0 .. out_count), which may be the same array. The open scope owns
+ * the results. Results of earlier
  * calls keep their values. All inputs are on one device. At least one input or
  * one output is needed.
  *

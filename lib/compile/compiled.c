@@ -450,10 +450,13 @@ tn_status tn_compiled_run(tn_compiled *c, tn_tensor *const *in, int in_count,
         return status;
     tn_device *device =
         in_count ? in[0]->storage->device : tn_device_current();
+    tn_tensor *given[TN_COMPILE_MAX_INPUTS]; /* in and out may be one array */
+    if (in_count)
+        memcpy(given, in, (size_t)in_count * sizeof *in);
     if (out_count)
         memset(out, 0, (size_t)out_count * sizeof *out);
     tn__ref(c); /* the function may drop it */
-    status = device ? run_plan(c, device, in, in_count, out, out_count)
+    status = device ? run_plan(c, device, given, in_count, out, out_count)
                     : tn_error_code();
     if (status >= 0)
         c->counts.calls++;

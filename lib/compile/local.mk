@@ -14,3 +14,5 @@ check_PROGRAMS += tests/compile/test_compile
 tests_compile_test_compile_SOURCES = tests/compile/test_compile.c
 check_PROGRAMS += tests/compile/test_random
 tests_compile_test_random_SOURCES = tests/compile/test_random.c
+check_PROGRAMS += tests/compile/test_arena
+tests_compile_test_arena_SOURCES = tests/compile/test_arena.c

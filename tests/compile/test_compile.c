@@ -284,6 +284,9 @@ static void check_numbers(void)
     ok(!tn_full(tn_dims(2), tn_late_number(&s.number)) &&
            has("cannot be a late number"),
        "an operator that is not one kernel rejects a late number");
+    ok(!tn_pow_scalar(x, tn_late_number(&s.number)) &&
+           has("cannot be a late number"),
+       "so does one whose numbers select the kernel");
     tn_scope_close(scope);
 }
 

@@ -33,6 +33,14 @@ static bool is_default(const tn_value *v, const tn_value *fallback)
            v->of.i == fallback->of.i;
 }
 
+/* Returns whether the call can read a late number (tn_late_number): no function
+ * has looked at its numbers to select the kernel. */
+static bool takes_late(const tn__call *call)
+{
+    return call->op->run == tn__run_kernel &&
+           call->op->name == call->running.name;
+}
+
 /* Collects the tensors and numbers of a call in *of, and computes the key. */
 static inline tn_status gather(const tn__call *call, operands *of)
 {
@@ -67,6 +75,9 @@ static inline tn_status gather(const tn__call *call, operands *of)
             code = v->kind == TN_VALUE_NONE ? 0 : (uint64_t)v->of.i;
         } else if (v->kind != TN_VALUE_NONE &&
                    !(i == op->with_arg && is_default(v, &op->fallback[i]))) {
+            if (TN__UNLIKELY(v->kind == TN_VALUE_NUMBER &&
+                             v->count == TN_SCALAR_LATE && !takes_late(call)))
+                return tn__fail_late(op, i);
             int kind = v->kind == TN_VALUE_NUMBER
                            ? v->count == TN_SCALAR_LATE ? TN_SCALAR_FLOAT
                                                         : v->count

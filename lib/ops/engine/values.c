@@ -111,13 +111,9 @@ static tn_status check_late(const tn_op *op, int arg, const tn_value *v)
     if (!v->of.i)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is tn_late_number(NULL)",
                         op->name, op->arg[arg].name);
-    if (op->sort != TN__OP_KERNEL || op->run != tn__run_kernel ||
-        op->need_count)
-        return tn__fail(TN_ERR_UNSUPPORTED, "%s: {%s} cannot be a late number, "
-                        "because this operator is not one kernel: multiply or "
-                        "add a tensor with the number instead", op->name,
-                        op->arg[arg].name);
-    return TN_OK;
+    return op->sort == TN__OP_KERNEL && !op->need_count && !op->creates
+               ? TN_OK
+               : tn__fail_late(op, arg);
 }
 
 /* Checks the value of one argument and converts it to a kind that the argument
