@@ -75,6 +75,38 @@ static bool read_cifar(void)
     return tn_dataset_cifar10(root, false);
 }
 
+/* What tn_unpack_limit counts for an image is what decoding it allocates, also
+ * if it has few columns, or few rows. */
+static void check_memory(int64_t width, int64_t height, const char *name)
+{
+    enum { OTHER = 1 << 18 }; /* zlib's window, libpng's structs */
+    void *data = NULL;
+    size_t bytes = 0;
+    TN_SCOPE(scope) {
+        tn_tensor *x = tn_zeros(tn_dims(1, height, width), .dtype = TN_U8);
+        if (tn_image_encode(x, "png", &data, &bytes) < 0)
+            bail_out("%s", tn_error());
+    }
+    int64_t counted = 0;
+    tn_unpack_limit_set(1);
+    is_int(tn_image_decode(data, bytes) != NULL, 0, "%s is over the limit",
+           name);
+    const char *text = tn_error() ? strstr(tn_error(), "would take ") : NULL;
+    if (text)
+        counted = atoll(text + strlen("would take "));
+    tn_error_clear();
+    tn_unpack_limit_set(counted);
+    malloc_watch();
+    TN_SCOPE(scope)
+        ok(tn_image_decode(data, bytes) != NULL, "%s is decoded in %lld bytes",
+           name, (long long)counted);
+    ok(malloc_growth() <= counted + OTHER, "%s: %lld bytes were allocated",
+       name, (long long)malloc_growth());
+    tn_unpack_limit_set(1 << 30);
+    tn_error_clear();
+    free(data);
+}
+
 static void put(const char *name, const void *data, size_t bytes)
 {
     char path[128];
@@ -115,6 +147,8 @@ int main(void)
     make_folder();
     if (!image || !folder)
         bail_out("%s", tn_error());
+    check_memory(1, 1 << 20, "a column");
+    check_memory(1 << 22, 1, "a row");
     fails_in_turn(load_png, "load PNG");
     fails_in_turn(load_jpeg, "load JPEG");
     fails_in_turn(read_info, "info");
