@@ -16,6 +16,9 @@
  * bfloat16, float32, float64, float8_e4m3fn, float8_e5m2. Others, and lanes other
  * than 1, are rejected (TN_ERR_DTYPE) by name.
  *
+ * While an error is pending (error.h), the functions work as usual, and the
+ * first error stays.
+ *
  * Threads: any thread may call these functions and the deleters. A tensor that
  * was exported is shared: while one side writes to it, the other must not use
  * it.

@@ -35,6 +35,10 @@
  * Source: torch/serialization.py and torch/_utils.py of PyTorch 2.15, and
  * Lib/pickletools.py of Python 3.13 for the instructions.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * Threads: A tn_torch_file does not change. Any thread may read from it.
  */
 #ifndef TENON_TORCH_FILE_H

@@ -256,6 +256,8 @@ tn_status tn_torch_file_int(const tn_torch_file *file, const char *name,
                             int64_t *out)
 {
     static const char call[] = "torch_file_int";
+    if (tn_error())
+        return TN_ERR_STATE;
     const tn__torch_entry *entry = tn__torch_need(file, name, call);
     if (!entry)
         return tn_error_code();
@@ -273,6 +275,8 @@ tn_status tn_torch_file_real(const tn_torch_file *file, const char *name,
                              double *out)
 {
     static const char call[] = "torch_file_real";
+    if (tn_error())
+        return TN_ERR_STATE;
     const tn__torch_entry *entry = tn__torch_need(file, name, call);
     if (!entry)
         return tn_error_code();
