@@ -197,7 +197,8 @@ static int kind_of(const tn__pickle_value *value)
         [TN__PICKLE_REAL] = TN_TORCH_REAL,  [TN__PICKLE_TEXT] = TN_TORCH_TEXT,
         [TN__PICKLE_BYTES] = TN_TORCH_BYTES,[TN__PICKLE_LIST] = TN_TORCH_LIST,
         [TN__PICKLE_TUPLE] = TN_TORCH_LIST, [TN__PICKLE_DICT] = TN_TORCH_DICT,
-        [TN__PICKLE_NAME] = TN_TORCH_TEXT,  [TN__PICKLE_STORAGE] = 0,
+        [TN__PICKLE_NAME] = TN_TORCH_TEXT,
+        [TN__PICKLE_NUMPY_DTYPE] = 0,       [TN__PICKLE_STORAGE] = 0,
         [TN__PICKLE_TENSOR] = TN_TORCH_TENSOR};
     return kinds[value->kind];
 }

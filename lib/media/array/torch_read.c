@@ -282,6 +282,7 @@ static bool list(lister *l, size_t path_bytes, const tn__pickle_value *value,
         return refuse(l->file, TN_ERR_FORMAT, l->call,
                       "its tree is more than 64 levels deep");
     if (value->kind == TN__PICKLE_STORAGE ||
+        value->kind == TN__PICKLE_NUMPY_DTYPE ||
         (value->kind == TN__PICKLE_NAME && !tn__pickle_name_text(value->name)))
         return refuse(l->file, TN_ERR_UNSUPPORTED, l->call,
                       "a storage or a class that is no part of a tensor");
