@@ -18,6 +18,10 @@
  * libpng and libjpeg are optional. If Tenon was built without the one that is
  * needed, calls fail with TN_ERR_UNSUPPORTED and name its Debian package.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * Threads: Any thread may call these functions. A tn_image_folder does not
  * change, so threads may share it. Link with `pkg-config --libs tenon-media`.
  */

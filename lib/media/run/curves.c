@@ -243,51 +243,56 @@ tn_status tn_curves_add(tn_curves *curves, const char *path, const char *run)
 
 /* ---- attributes ---------------------------------------------------------- */
 
-static const tn__curve *at(const tn_curves *curves, int i)
+static bool is_curves(const tn_curves *curves, const char *own)
 {
-    return tn_object_is(curves, &curves_class) && i >= 0 &&
-                   i < curves->list.count
+    return curves && tn_object_check(curves, &curves_class, own, "curves");
+}
+
+/* Returns curve i, or NULL. own is the public call. */
+static const tn__curve *at(const tn_curves *curves, int i, const char *own)
+{
+    return is_curves(curves, own) && i >= 0 && i < curves->list.count
                ? &curves->list.curve[i]
                : NULL;
 }
 
 int tn_curves_count(const tn_curves *curves)
 {
-    return tn_object_is(curves, &curves_class) ? curves->list.count : 0;
+    return is_curves(curves, "curves_count") ? curves->list.count : 0;
 }
 
 const char *tn_curves_run(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_run");
     return c ? c->run : NULL;
 }
 
 const char *tn_curves_tag(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_tag");
     return c ? c->tag : NULL;
 }
 
 int64_t tn_curves_length(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_length");
     return c ? c->count : 0;
 }
 
 const double *tn_curves_steps(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_steps");
     return c ? c->step : NULL;
 }
 
 const double *tn_curves_values(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_values");
     return c ? c->value : NULL;
 }
 
 const double *tn_curves_times(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_times");
     return c ? c->time : NULL;
 }

@@ -155,8 +155,10 @@ tn_tensor *tn_spectrogram_with(tn_tensor *waveform, int64_t n_fft,
             s.pad_mode = o.pad_mode;
         s.normalized = f.norm == BY_LENGTH;
         s.onesided = o.onesided;
+        const bool pending = tn_error() != NULL;
         y = tn_stft_with(x, n_fft, &s);
-        tn_error_rename("stft", call, "waveform");
+        if (!pending)
+            tn_error_rename("stft", call, "waveform");
         if (f.norm == BY_WINDOW)
             y = tn_div(y, energy(&f));
         if (o.power > 0)

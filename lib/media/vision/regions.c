@@ -546,8 +546,10 @@ tn_tensor *tn_roi_align_with(tn_tensor *input, tn_tensor *boxes,
         [ALIGNED] = {.kind = TN_VALUE_BOOL, .of.i = o.aligned},
         [TRANSPOSED] = {.kind = TN_VALUE_BOOL, .of.i = 0}};
     tn_tensor *out = NULL;
+    const bool pending = tn_error() != NULL;
     call_align(value, &out);
-    tn_error_rename("media_roi_align", "roi_align", NULL);
+    if (!pending)
+        tn_error_rename("media_roi_align", "roi_align", NULL);
     return tn_scope_result(scope, tn_to_dtype(out, dtype));
 }
 
@@ -569,7 +571,9 @@ tn_tensor *tn_roi_pool_with(tn_tensor *input, tn_tensor *boxes, int64_t height,
         {.kind = TN_VALUE_INT, .of.i = width},
         {.kind = TN_VALUE_FLOAT, .of.f = o.spatial_scale}};
     tn_tensor *out[2] = {NULL};
+    const bool pending = tn_error() != NULL;
     tn_op_call(pool_op, value, 5, out, 2);
-    tn_error_rename("media_roi_pool", "roi_pool", NULL);
+    if (!pending)
+        tn_error_rename("media_roi_pool", "roi_pool", NULL);
     return tn_scope_result(scope, tn_to_dtype(out[0], dtype));
 }
