@@ -46,8 +46,9 @@ extern "C" {
  *
  *   channels    1, 2, 3 or 4; 0: as in the file. A palette counts as 3, or 4
  *               with transparency. Colour becomes grey by 0.299 R + 0.587 G +
- *               0.114 B. Alpha that the file lacks is opaque; alpha that is not
- *               wanted is dropped, without blending
+ *               0.114 B; the grey of a JPEG file is its stored luma, as with
+ *               torchvision's ImageReadMode.GRAY. Alpha that the file lacks is
+ *               opaque; alpha that is not wanted is dropped, without blending
  *   hwc         returns (H, W, C) instead of (C, H, W)
  *   dtype       TN_U8: 0 .. 255; samples of 16 bits lose their low byte.
  *               TN_I32: the file's values; 0 .. 65535 if it has 16 bits, else
