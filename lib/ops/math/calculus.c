@@ -44,8 +44,8 @@ tn_status tn__run_diff(tn__call *call)
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "diff: {n} is %lld; expected 0 or "
-                        "greater", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "diff: {n} is %lld; expected at least "
+                        "0", (long long)n);
     if (n == 0)
         return tn__give(call, tn_clone(x));
     if (tn__call_has(call, TN__ARG_DIFF_PREPEND))
@@ -271,9 +271,10 @@ static tn_status give_slopes(tn__call *call)
     bool several = spacing->kind == TN_VALUE_TENSORS ||
                    spacing->kind == TN_VALUE_FLOATS;
     if (several && spacing->count != count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {spacing} is a list of %d; "
-                        "expected one number, or a list of %d, one for each "
-                        "dimension", call->op->name, (int)spacing->count,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {spacing} is a list of %d "
+                        "numbers; expected one number, or a list of %d, one "
+                        "for each dimension",
+                        call->op->name, (int)spacing->count,
                         count);
     for (int k = 0; k < count; k++) {
         int64_t asked = given->kind == TN_VALUE_NONE ? k
@@ -317,8 +318,8 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
                     "expected a 1-d tensor of %s numbers, one for each of the "
                     "%lld observations", whole ? "fweights" : "aweights",
                     tn__shape_text(text, w->ndim, w->shape),
-                    tn_dtype_name(w->dtype), whole ? "whole" : "floating",
-                    (long long)count);
+                    tn_dtype_name(w->dtype),
+                    whole ? "integer" : "floating-point", (long long)count);
 }
 
 /* Checks the weights of cov. As in PyTorch, negative weights are rejected, and
@@ -332,8 +333,8 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
         if (tn__error_pending())
             return tn_error_code();
         if (!(least >= 0))
-            return tn__fail(TN_ERR_ARGUMENT, "cov: {%s} has %g; weights are 0 or "
-                            "greater", call->op->arg[arg].name, least);
+            return tn__fail(TN_ERR_ARGUMENT, "cov: {%s} has %g; expected at "
+                            "least 0", call->op->arg[arg].name, least);
     }
     if (sum == 0)
         return tn__fail(TN_ERR_ARGUMENT, "cov: the weights add up to 0; "
@@ -468,7 +469,7 @@ tn_status tn__run_logcumsumexp(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (!tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE, "logcumsumexp: {input} is %s; convert it "
-                        "to a floating dtype with tn_to_dtype",
+                        "to a floating-point dtype with tn_to_dtype",
                         tn_dtype_name(x->dtype));
     /* The sums are computed in a wider dtype, because each gradient is exp of a
      * difference of two sums. Near 1e4, float32 has only three digits after the

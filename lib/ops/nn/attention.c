@@ -41,8 +41,8 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
         return TN_OK;
     if (mask->dtype != TN_BOOL && !tn_dtype_is_floating(mask->dtype))
         return tn__fail(TN_ERR_DTYPE, "%s: {attn_mask} is %s; expected bool, "
-                        "or a floating mask that is added: convert it with "
-                        "tn_to_dtype", call->op->name,
+                        "or a floating-point mask that is added: convert it "
+                        "with tn_to_dtype", call->op->name,
                         tn_dtype_name(mask->dtype));
     both = scores;
     if (!tn__shape_broadcast(&both, mask->ndim, mask->shape) ||
@@ -142,8 +142,8 @@ static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
     int64_t wanted = q->ndim >= 3 ? q->shape[q->ndim - 3] : 0;
     if (heads == 0 || wanted % heads || x->ndim == TN_MAX_NDIM) {
         tn__fail(TN_ERR_SHAPE, "%s: {query} has shape %s, whose number of "
-                 "heads (dim -3) must be a multiple of that of {key} or "
-                 "{value}, %s", call->op->name,
+                 "heads (dim -3) must be a multiple of the number of heads of "
+                 "{key} or {value}, %s", call->op->name,
                  tn__shape_text(a, q->ndim, q->shape),
                  tn__shape_text(b, x->ndim, x->shape));
         return NULL;

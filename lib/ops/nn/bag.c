@@ -183,8 +183,8 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
     tn_error_clear();
     if (told)
         tn__fail(TN_ERR_ARGUMENT, "embedding_bag: offsets decrease by %lld "
-                 "after position %lld; expected each to be at least the one "
-                 "before", (long long)-fall, (long long)first);
+                 "after index %lld; expected each to be at least the offset "
+                 "before it", (long long)-fall, (long long)first);
     else
         tn__error_restore(&before);
 }

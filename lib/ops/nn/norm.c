@@ -146,8 +146,8 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x)
                         "channels: expected (N, C, ...)", call->op->name,
                         tn__shape_text(text, x->ndim, x->shape));
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; expected a "
+                        "floating-point dtype; convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
     return TN_OK;
 }
@@ -208,8 +208,8 @@ static tn_status by_running(tn__call *call, tn_tensor *x)
     const int64_t channels = x->shape[1];
     if (!tn__call_has(call, RUNNING_MEAN) || !tn__call_has(call, RUNNING_VAR))
         return tn__fail(TN_ERR_ARGUMENT, "%s: {running_mean} or {running_var} "
-                        "is missing: give both, or let the mean and variance "
-                        "of {input} be used", call->op->name);
+                        "is missing: give both, or set {training}, which uses "
+                        "the mean and variance of {input}", call->op->name);
     if (per_channel(call, RUNNING_MEAN, channels, 1, 1, x->ndim, &mean) < 0 ||
         per_channel(call, RUNNING_VAR, channels, 1, 1, x->ndim, &var) < 0 ||
         per_channel(call, WEIGHT, channels, 1, 1, x->ndim, &weight) < 0 ||

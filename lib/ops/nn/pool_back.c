@@ -4,15 +4,16 @@
 #include <base/memory.h>
 #include <ops/nn/window.h>
 
-/* Checks that g is a floating tensor (N, C, oH, oW) or (C, oH, oW), and that
- * the size of the images is valid. */
+/* Checks that g is a floating-point tensor (N, C, oH, oW) or (C, oH, oW), and
+ * that the size of the images is valid. */
 static tn_status check_images(const tn__call *call, const tn_tensor *g,
                               const int64_t *size)
 {
     char text[TN__SHAPE_TEXT];
     if (!tn_dtype_is_floating(g->dtype) || (g->ndim != 3 && g->ndim != 4))
         return tn__fail(TN_ERR_SHAPE, "%s: {g} %s of %s is neither (N, C, H, "
-                        "W) nor (C, H, W) of a floating dtype", call->op->name,
+                        "W) nor (C, H, W) of a floating-point dtype",
+                        call->op->name,
                         tn__shape_text(text, g->ndim, g->shape),
                         tn_dtype_name(g->dtype));
     if (size[0] < 1 || size[1] < 1)

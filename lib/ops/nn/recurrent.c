@@ -112,7 +112,7 @@ typedef struct arguments {
     tn_tensor *transposed; /* the transpose of w_hh, made once for all steps */
     state start;
     enum cell kind;
-    int at; /* the number of the argument w_ih */
+    int at; /* the index of the argument w_ih */
 } arguments;
 
 /* Returns h times the hidden weights, plus addend, which may be NULL. If no

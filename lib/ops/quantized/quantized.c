@@ -28,8 +28,9 @@ static tn_status check_blocks(const char *name, const char *which,
                         "bytes of blocks", name, which,
                         tn_dtype_name(w->dtype));
     if (w->ndim < 1 || w->shape[w->ndim - 1] % format->bytes)
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; its rows are no "
-                        "whole blocks of %s, which have %d bytes", name, which,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; its rows must "
+                        "consist of whole %s blocks of %d bytes",
+                        name, which,
                         tn__shape_text(text, w->ndim, w->shape), format->name,
                         format->bytes);
     return TN_OK;
@@ -326,9 +327,9 @@ static tn_status check_gradient(const char *name, const tn_tensor *x)
     if (!tn__hooks.recording || !tn__hooks.recording() ||
         !tn__tensor_tracks(x))
         return TN_OK;
-    return tn__fail(TN_ERR_UNSUPPORTED, "%s: {input} requires a gradient, "
-                    "which products of integers do not have; give .exact = "
-                    "true, or call it in TN_NO_GRAD", name);
+    return tn__fail(TN_ERR_UNSUPPORTED, "%s: {input} requires a gradient, but "
+                    "integer products have none; give .exact = true, or call "
+                    "it under TN_NO_GRAD", name);
 }
 
 tn_status tn__run_quantized_linear(tn__call *call)

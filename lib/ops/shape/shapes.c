@@ -232,7 +232,7 @@ static tn_status repeat(tn__call *call, tn_tensor *x,
         size.dim[d] = d < lead ? 1 : x->shape[d - lead];
         if (times->dim[d] < 0)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %s; expected only "
-                            "numbers of 0 or greater", call->op->name,
+                            "numbers of at least 0", call->op->name,
                             call->op->arg[1].name,
                             tn__shape_text(text, times->count, times->dim));
     }
@@ -289,7 +289,7 @@ tn_status tn__run_repeat_interleave(tn__call *call)
         return tn_error_code();
     if (times < 0)
         return tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} is "
-                        "%lld; expected 0 or greater", (long long)times);
+                        "%lld; expected at least 0", (long long)times);
     return tn__give(call, repeated(x, dim, times, true));
 }
 
@@ -302,14 +302,14 @@ static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
     for (int64_t k = 0; k < count; k++) {
         if (times[k] < 0) {
             tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats}[%lld] is "
-                     "%lld; expected 0 or greater", (long long)k,
+                     "%lld; expected at least 0", (long long)k,
                      (long long)times[k]);
             return NULL;
         }
         if (__builtin_add_overflow(total, times[k], &total) ||
             total > INT32_MAX) {
-            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} add up to "
-                     "more than 2^31");
+            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: the sum of {repeats} "
+                     "is more than 2^31, the limit");
             return NULL;
         }
     }

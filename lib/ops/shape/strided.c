@@ -42,7 +42,7 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
     for (int d = 0; d < size->count; d++)
         if (size->dim[d] < 0)
             return tn__fail(TN_ERR_SHAPE, "%s: {size} is %s; expected only "
-                            "numbers of 0 or greater", name,
+                            "numbers of at least 0", name,
                             tn__shape_text(a, size->count, size->dim));
     int64_t offset = tn__call_has(call, first + 2)
                          ? tn__call_int(call, first + 2)
@@ -58,15 +58,16 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
     }
     if (!empty && !told)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: {size} %s and {stride} %s reach beyond 2^63 "
-                        "elements",
+                        "%s: {size} %s and {stride} %s reach an offset beyond "
+                        "2^63 elements",
                         name, tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, step->count, step->dim));
     if (!empty && (low < 0 || high >= room))
         return tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){true, low < 0 ? low : high, 0, room, 0, {0}},
-            "%s: {size:}elements %lld to %lld are outside a storage of %lld",
+            "%s: {size:}offsets %lld to %lld are outside the storage of %lld "
+            "elements",
             name, (long long)low, (long long)high, (long long)room);
     *out = empty ? (strided){size, *step, 0, 0, -1}
                  : (strided){size, *step, offset, low, high};
