@@ -30,7 +30,7 @@ static inline tn__history *tn__history_of(const tn_tensor *x)
     return atomic_load_explicit(&x->storage->history, memory_order_acquire);
 }
 
-/* Returns the number of the last in-place change of x's memory, or 0 if it was
+/* Returns the index of the last in-place change of x's memory, or 0 if it was
  * never changed. */
 static inline uint64_t tn__history_count(const tn_tensor *x)
 {

@@ -100,7 +100,7 @@ typedef struct tn__saved_value {
                          among all values that the call saves */
 } tn__saved_value;
 
-/* Saves x. Inside tn_recompute it stores only the number of the value. Returns
+/* Saves x. Inside tn_recompute it stores only the index of the value. Returns
  * false if memory runs out. */
 bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x,
                          uint32_t version);

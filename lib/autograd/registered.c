@@ -53,7 +53,7 @@ tn_tensor *tn_op_context_saved(const tn_op_context *context, int i)
     if (!node || i < 0 || i >= node->save_count)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "saved value %d does not exist: forward saved %d "
-                             "values, counted from 0", i,
+                             "values, with indices from 0", i,
                              node ? node->save_count : 0);
     return tn__node_saved(node, i);
 }

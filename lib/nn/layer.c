@@ -65,8 +65,8 @@ TN__NN_SMALL static void read_list(tn__nn_layer *layer, const char *name,
         tn__nn_setting_set_list(s, list);
 }
 
-/* Reads a list option of floating numbers, "output_ratios", into the setting of
- * the same name without the final s. */
+/* Reads a list option of floating-point numbers, "output_ratios", into the
+ * setting of the same name without the final s. */
 TN__NN_SMALL static bool read_numbers(const tn__nn_layer *layer,
                                       tn__nn_setting *s, const double *numbers)
 {
@@ -311,8 +311,8 @@ tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
     if (pool->type->forward_list != forward_list ||
         !strstr(tn_module_signature(pool), "indices")) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "module",
-                                 "the module is a %s; expected a layer of "
-                                 "maxima, such as nn_max_pool2d",
+                                 "the module is a %s; expected a max-pooling "
+                                 "layer, such as nn_max_pool2d",
                                  pool->type->name);
         return NULL;
     }

@@ -39,15 +39,15 @@ static bool check_dims(const tn_tensor *x, const char *what, int least,
     return false;
 }
 
-/* Returns whether x is a floating tensor with `least` to `most` dimensions. If
- * not, records an error. */
+/* Returns whether x is a floating-point tensor with `least` to `most`
+ * dimensions. If not, records an error. */
 static bool check(const tn_tensor *x, const char *what, int least, int most)
 {
     if (!tn__nn_tensor(x, what, "x"))
         return false;
     if (!tn_dtype_is_floating(tn_tensor_dtype(x))) {
         tn_error_refuse(TN_ERR_DTYPE, what, &(tn_given){"x", x}, 1,
-                        "x is %s: expected a floating dtype",
+                        "x is %s: expected a floating-point dtype",
                         tn_dtype_name(tn_tensor_dtype(x)));
         return false;
     }

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <tenon/nn.h>
 
-/* Greatest nesting depth of modules. It limits the stack that recursive
+/* Largest nesting depth of modules. It limits the stack that recursive
  * functions over modules use. */
 enum { TN__NN_MAX_DEPTH = 128 };
 

@@ -35,7 +35,7 @@ struct tn_schedule {
     const tn__schedule_kind *kind;
     tn_optim *optim; /* counted reference */
     int64_t steps;
-    int64_t limit; /* greatest number of steps, or 0 if there is no limit */
+    int64_t limit; /* maximum number of steps, or 0 if there is no limit */
     union {
         struct {
             int64_t step_size;

@@ -91,7 +91,8 @@ static tn_status read_numbers(const loaded *l, const char *key, int count,
         return TN_OK;
     return tn_error_refuse_argument(
         TN_ERR_FORMAT, "checkpoint_load", "path",
-        "%s: no \"%s\" in its metadata: not written by tn_checkpoint_save",
+        "%s: its metadata has no \"%s\", so tn_checkpoint_save did not write "
+        "the file",
         l->path, key);
 }
 
@@ -171,7 +172,8 @@ static tn_status check_tensors(const loaded *l, section p)
     if (status == TN_OK && tn_safetensors_count(p.file) != count)
         status = tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "checkpoint_load", "path",
-            "%s: the file's %s has %d tensors, the checkpoint's %d", l->path,
+            "%s: the file's %s has %d tensors, but the checkpoint's has %d",
+            l->path,
             p.what, tn_safetensors_count(p.file), count);
     return status;
 }
@@ -285,7 +287,8 @@ static tn_status read_updates(loaded *l)
     if (status == TN_OK && l->updates < 0)
         status = tn_error_refuse_argument(
             TN_ERR_FORMAT, "checkpoint_load", "path",
-            "%s: an average of %lld updates", l->path, (long long)l->updates);
+            "%s: the file has an average of %lld updates; expected at least 0",
+            l->path, (long long)l->updates);
     return status;
 }
 

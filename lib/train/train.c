@@ -385,7 +385,7 @@ static tn_status check_values(const tn_train_options *o, tn_loader *loader)
                         "checkpoint_every must be at least 1")
            : !(o->min_delta >= 0)
                ? refuse("min_delta", "min_delta must be at least 0")
-           : !listed ? refuse("monitor", "monitor is not one of metrics")
+           : !listed ? refuse("monitor", "monitor is not an element of metrics")
            : o->validation == loader
                ? refuse("validation",
                         "validation is the training loader: make another one "

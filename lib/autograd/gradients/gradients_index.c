@@ -114,8 +114,8 @@ static tn_tensor *divide_by_counts(tn_tensor *part, tn_tensor *index,
 }
 
 /* Computes the gradient of an embedding's weight. Gradients for the same row of
- * the weight are added in the order of the indices. `scale` is the number of
- * the argument scale_grad_by_freq. */
+ * the weight are added in the order of the indices. `scale` is the index of the
+ * argument scale_grad_by_freq. */
 static tn_status embedding(const tn__node *node, int scale,
                            tn_tensor *const *g, tn_tensor **out)
 {
