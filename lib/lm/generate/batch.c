@@ -87,7 +87,7 @@ tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
         return NULL;
     if (o.block < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "block",
-                                 "%" PRId64 ": expected 1 or more", o.block);
+                                 "%" PRId64 ": expected at least 1", o.block);
         return NULL;
     }
     tn_lm_cache *cache = tn_lm_cache_new(lm, sequences, .dtype = o.cache_dtype);
@@ -332,7 +332,7 @@ int tn_lm_batch_add_with(tn_lm_batch *batch, const int64_t *ids, int64_t count,
     if (batch->running == batch->most)
         return tn_error_refuse_argument(
             TN_ERR_STATE, call, "batch",
-            "it is full: %d requests are running; wait until one ends",
+            "the batch is full: %d requests are running; wait until one ends",
             batch->running);
     request **list =
         realloc(batch->request, ((size_t)batch->count + 1) * sizeof *list);
@@ -376,7 +376,8 @@ tn_status tn_lm_batch_remove(tn_lm_batch *batch, int i)
     request *r = request_of(batch, i, call);
     if (!r)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "request",
-                                        "%d: the batch has had %d requests", i,
+                                        "%d: the batch has no such request; it "
+                                        "has had %d", i,
                                         batch->count);
     if (r->end == TN_LM_RUNNING)
         leave(batch, r, TN_LM_CANCELLED);

@@ -134,7 +134,7 @@ int tn_lm_result_count(const tn_lm_result *result)
                : 0;
 }
 
-/* Returns the number of the request for result i, or -1. */
+/* Returns the index of the request for result i, or -1. */
 static int request_of(const tn_lm_result *result, int i, const char *call)
 {
     return result && tn_object_check(result, &result_class, call, "result") &&

@@ -67,7 +67,7 @@ typedef struct cursor {
 
 static tn_status fail_memory(void)
 {
-    return tn_error_set(TN_ERR_MEMORY, "gguf_open: memory ran out");
+    return tn_error_set(TN_ERR_MEMORY, "gguf_open: out of memory");
 }
 
 /* Names what is being read. Bytes that are not printable ASCII become '?', so
@@ -304,8 +304,8 @@ static tn_status take_entry(cursor *c, tn__gguf_entry *entry,
     if (!entry->type)
         return FAIL(c, WHERE "type %u is unknown", AT(c), number);
     if (entry->offset % alignment)
-        return FAIL(c, WHERE "its data is at offset %llu, which is no multiple "
-                    "of general.alignment, %llu", AT(c),
+        return FAIL(c, WHERE "its data is at offset %llu, which is not a "
+                    "multiple of general.alignment, %llu", AT(c),
                     (unsigned long long)entry->offset,
                     (unsigned long long)alignment);
     return measure(c, entry);

@@ -193,7 +193,7 @@ static bool add_keys(const reader *r)
             k = find_key(common, name + length + 1);
         if (!k)
             return refuse(r, name,
-                          "a key that is not known, and may change what "
+                          "this key is not supported, and it may change what "
                           "the model computes");
         if (k->name && !add_value(r, name, k->name))
             return false;
@@ -455,6 +455,6 @@ const char *tn__lm_gguf_pooling(tn_gguf *file)
     tn_format(name, sizeof name, "%s.pooling_type", is ? is : "");
     if (tn_gguf_kind_of(file, name) == TN_GGUF_NONE ||
         tn_gguf_ints(file, name, &type, 1) != TN_OK || type < 1 || type > 3)
-        return NULL; /* 0: none; tn__lm_gguf_config has refused others */
+        return NULL; /* 0: none; tn__lm_gguf_config has rejected others */
     return names[type];
 }

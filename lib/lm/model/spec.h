@@ -87,7 +87,7 @@ struct tn__lm_spec {
     double embed_scale;     /* factor of embeddings; 0: 1 */
     double attention_scale; /* factor of attention scores; 0: 1 /
                                sqrt(head_dim) */
-    bool scale_by_layer;    /* attention scores are divided by the number of the
+    bool scale_by_layer;    /* attention scores are divided by the index of the
                                layer, counted from 1 */
     double softcap;         /* if not 0, logits become softcap * tanh(logits /
                                softcap) */

@@ -58,7 +58,7 @@ const value *tn__jinja_text_argument(tn__jinja *j, const value *v,
     if (!v || v->kind == TN__JINJA_NONE)
         return NULL;
     if (v->kind != TN__JINJA_TEXT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s gets %s, not a text", what,
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s gets %s, not a string", what,
                        tn__jinja_kind_name(v));
     return v;
 }

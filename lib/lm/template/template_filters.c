@@ -40,7 +40,7 @@ static const value *f_title(tn__jinja *j, const value *v, const value **a)
 static const value *f_replace(tn__jinja *j, const value *v, const value **a)
 {
     if (!a[0] || !a[1])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "replace needs two texts");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "replace needs two strings");
     return tn__jinja_text_method(j, "replace", v, a, 3);
 }
 
@@ -88,7 +88,7 @@ const value *tn__jinja_attribute(tn__jinja *j, const value *v,
                    : tn__jinja_undefined(j, "an item");
     }
     if (path->kind != TN__JINJA_TEXT || strlen(path->text) != path->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s, not a text",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s, not a string",
                        tn__jinja_kind_name(path));
     for (const char *at = path->text;;) {
         const size_t length = strcspn(at, ".");

@@ -9,7 +9,7 @@
  *
  * A match is that of a backtracking matcher: the leftmost one, by the first
  * alternatives that lead to one. ^ and $ match at every line, as in Ruby. What
- * is not in the list (back references, \X, \G, \K, recursion) is refused.
+ * is not in the list (back references, \X, \G, \K, recursion) is rejected.
  *
  * The time for all matches in a text is proportional to the text's length
  * times the size of the pattern: once a text takes many steps, the matcher

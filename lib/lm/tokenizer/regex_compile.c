@@ -216,7 +216,8 @@ static bool compile_repeat(compiler *c, const tn__regex_node *node)
         return true;
     }
     if (node->max == TN__REGEX_NO_LIMIT && is_nullable(child))
-        return fail(c, "a part that may be empty is repeated without limit");
+        return fail(c, "a part that can match nothing is repeated without "
+                    "limit");
     for (int32_t i = 0; i < node->min; i++)
         if (!compile(c, child))
             return false;

@@ -42,7 +42,7 @@ static char *read_file(const char *path, bool optional, size_t *bytes)
     if (!S_ISREG(about.st_mode) || about.st_size >= (1 << 30)) {
         tn_error_set(TN_ERR_IO, "tokenizer_open: %s: %s", path,
                      S_ISREG(about.st_mode) ? "the file is larger than 1 GiB"
-                                            : "is no regular file");
+                                            : "is not a regular file");
         goto end;
     }
     const size_t size = (size_t)about.st_size;

@@ -22,7 +22,7 @@ tn_tensor *tn_dlpack_import_object(const struct DLPackExchangeAPI *api,
         api = api->previous;
     if (!api) {
         tn_error_refuse_argument(TN_ERR_UNSUPPORTED, call, "api",
-                                 "a table of another major version than 1");
+                                 "expected a table of major version 1");
         return NULL;
     }
     if (api->managed_tensor_from_py_object_no_sync(object, &managed) != 0 ||
@@ -156,7 +156,7 @@ tn_dlpack_exchange_api(tn_tensor *(*tensor_of)(void *object),
     pthread_mutex_unlock(&lock);
     if (!same) {
         tn_error_refuse_argument(TN_ERR_STATE, name, "tensor_of",
-                                 "other conversions were given before");
+                                 "other conversion functions were set before");
         return NULL;
     }
     return &table;

@@ -57,8 +57,8 @@ tn_status tn__dlpack_describe(tn_tensor *x, tn__dl_tensor *out,
                                device);
     if (tn_tensor_requires_grad(x))
         return tn_error_refuse(TN_ERR_STATE, call, &given, 1,
-                               "x requires a gradient, which others do not "
-                               "notice: export tn_detach(x)");
+                               "x requires a gradient, which other libraries "
+                               "do not see: export tn_detach(x)");
     *out = (tn__dl_tensor){
         .device = {.type = TN__DL_CPU},
         .ndim = tn_tensor_ndim(x),

@@ -88,8 +88,8 @@ static tn_status read_shape(const tn__dl_tensor *t, layout *l,
     }
     if (!tn__array_numel(t->shape, t->ndim, &l->numel))
         return tn_error_refuse_argument(TN_ERR_SHAPE, call, "managed",
-                                        "a negative size, or too many "
-                                        "elements");
+                                        "a size is negative, or the tensor has "
+                                        "too many elements");
     return TN_OK;
 }
 
@@ -122,7 +122,7 @@ static tn_status read_layout(const tn__dl_tensor *t, layout *l,
             l->span > INT64_MAX / (int64_t)item)
             return tn_error_refuse_argument(
                 TN_ERR_SHAPE, call, "managed",
-                "shape and strides reach beyond the address space");
+                "the shape and strides reach beyond the address space");
     }
     if (!t->data || (uintptr_t)l->data % item)
         return tn_error_refuse_argument(
@@ -194,7 +194,7 @@ tn_tensor *tn__dlpack_take(struct DLManagedTensorVersioned *managed, bool copy,
     }
     if (managed->version.major != TN__DL_MAJOR) {
         tn_error_refuse_argument(TN_ERR_UNSUPPORTED, call, "managed",
-                                 "version %u.%u of DLPack; expected 1.x",
+                                 "the DLPack version is %u.%u; expected 1.x",
                                  managed->version.major,
                                  managed->version.minor);
         return NULL;

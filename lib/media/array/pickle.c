@@ -10,7 +10,7 @@
 
 static bool malformed(tn__pickle *pickle, const char *why)
 {
-    tn__pickle_fail(pickle, TN_ERR_FORMAT, "a malformed pickle: %s", why);
+    tn__pickle_fail(pickle, TN_ERR_FORMAT, "the pickle is malformed: %s", why);
     return false;
 }
 
@@ -233,8 +233,10 @@ static bool extend(tn__pickle *pickle, tn__pickle_value *to,
         return false;
     if (to->kind != kind)
         return malformed(pickle, kind == TN__PICKLE_DICT
-                                     ? "items for a value that is no dict"
-                                     : "items for a value that is no list");
+                                     ? "items are added to a value that is not "
+                                       "a dict"
+                                     : "items are added to a value that is not "
+                                       "a list");
     if (kind == TN__PICKLE_DICT && count % 2)
         return malformed(pickle, "a key without a value");
     if (to->room - to->count < count) {
@@ -326,7 +328,7 @@ static bool push_stack_global(tn__pickle *pickle)
     if (!module)
         return false;
     if (name->kind != TN__PICKLE_TEXT || module->kind != TN__PICKLE_TEXT)
-        return malformed(pickle, "a name that is no text");
+        return malformed(pickle, "a name is not a string");
     return push(pickle, tn__pickle_find(pickle, module->text, module->bytes,
                                         name->text, name->bytes));
 }
@@ -351,8 +353,9 @@ static bool build(tn__pickle *pickle)
         state->kind == TN__PICKLE_DICT)
         return true;
     return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                           "instruction BUILD on something else than an "
-                           "OrderedDict, which would call __setstate__");
+                           "the pickle applies BUILD, which calls "
+                           "__setstate__, to an object that is not an "
+                           "OrderedDict");
 }
 
 static bool persistent(tn__pickle *pickle)
@@ -379,8 +382,8 @@ static bool refuse(tn__pickle *pickle, uint8_t code)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (refused[i].code == code)
             return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                                   "instruction %s, which a state_dict does "
-                                   "not need", refused[i].name);
+                                   "the pickle has instruction %s, which a "
+                                   "state_dict does not need", refused[i].name);
     return tn__pickle_fail(pickle, TN_ERR_FORMAT, "unknown instruction 0x%02x",
                            code);
 }

@@ -171,8 +171,8 @@ tn__pickle_value *tn__pickle_call(tn__pickle *pickle,
     if (called->kind != TN__PICKLE_NAME ||
         arguments->kind != TN__PICKLE_TUPLE)
         return tn__pickle_fail(pickle, TN_ERR_FORMAT,
-                               "a malformed pickle: a call of something else "
-                               "than a name");
+                               "the pickle is malformed: it calls an object "
+                               "that is not a name");
     const name *n = called->name;
     if (!n->make || (with_new && !n->is_class))
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
@@ -186,7 +186,7 @@ tn__pickle_value *tn__pickle_call(tn__pickle *pickle,
 static tn__pickle_value *mistaken(tn__pickle *pickle, const char *called)
 {
     return tn__pickle_fail(pickle, TN_ERR_FORMAT,
-                           "a malformed pickle: wrong arguments for %s",
+                           "the pickle is malformed: wrong arguments for %s",
                            called);
 }
 
@@ -390,7 +390,7 @@ tn__pickle_value *tn__pickle_persistent(tn__pickle *pickle,
         tuple ? argument(id, 0, TN__PICKLE_TEXT) : NULL;
     if (!kind || strcmp(kind->text, "storage") != 0)
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                               "a persistent id that is no storage");
+                               "a persistent id does not describe a storage");
     const tn__pickle_value *class = argument(id, 1, TN__PICKLE_NAME);
     const tn__pickle_value *key = argument(id, 2, TN__PICKLE_TEXT);
     const tn__pickle_value *numel = argument(id, 4, TN__PICKLE_INT);
@@ -502,8 +502,8 @@ static bool has_metadata(tn__pickle *pickle, const tn__pickle_value *arguments,
     const tn__pickle_value *metadata = argument(arguments, i, TN__PICKLE_DICT);
     if (metadata && metadata->count)
         tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                        "a tensor with metadata, such as the negative bit: "
-                        "save x.resolve_conj().resolve_neg()");
+                        "a tensor has metadata, such as the negative bit: save "
+                        "x.resolve_conj().resolve_neg()");
     return metadata && metadata->count;
 }
 
@@ -516,7 +516,8 @@ static tn__pickle_value *make_tensor(tn__pickle *pickle,
     const tn__pickle_value *hooks = argument(arguments, 5, TN__PICKLE_DICT);
     if (hooks && hooks->count)
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                               "a tensor with backward hooks");
+                               "a tensor has backward hooks, which are not "
+                               "supported");
     return has_metadata(pickle, arguments, 6)
                ? NULL
                : tensor_of(pickle, arguments, NULL);

@@ -82,10 +82,11 @@ tn__pickle_value *tn__torch_read_zip(tn_torch_file *file, const char *call)
         return NULL;
     if (!member)
         return refuse(file, TN_ERR_FORMAT, call,
-                      "a zip archive without data.pkl: no file of torch.save");
+                      "it is a zip archive without data.pkl, which torch.save "
+                      "did not write");
     if (member_of(file, "constants.pkl"))
         return refuse(file, TN_ERR_UNSUPPORTED, call,
-                      "a TorchScript archive, which contains code: save "
+                      "it is a TorchScript archive, which contains code: save "
                       "model.state_dict() instead");
     if (member->bytes > TN__PICKLE_MOST_BYTES)
         return refuse(file, TN_ERR_FORMAT, call,
@@ -115,7 +116,8 @@ static bool read_preamble(tn_torch_file *file, const uint8_t **p,
     if (!v || v->kind != TN__PICKLE_LONG || v->bytes != sizeof magic ||
         memcmp(v->text, magic, sizeof magic) != 0) {
         tn_error_clear();
-        return refuse(file, TN_ERR_FORMAT, call, "no file of torch.save");
+        return refuse(file, TN_ERR_FORMAT, call, "it was not written by "
+                      "torch.save");
     }
     v = tn__pickle_run(&file->pickle, p, end);
     if (v && (v->kind != TN__PICKLE_INT || v->integer != 1001))
@@ -140,7 +142,7 @@ static bool place_storages(tn_torch_file *file, const tn__pickle_value *keys,
 {
     if (keys->kind != TN__PICKLE_LIST)
         return refuse(file, TN_ERR_FORMAT, call,
-                      "the keys of its storages are no list");
+                      "the keys of its storages are not a list");
     for (size_t i = 0; i < keys->count; i++) {
         const tn__pickle_value *key = keys->item[i];
         tn__torch_storage *s =
@@ -181,8 +183,8 @@ tn__pickle_value *tn__torch_read_old(tn_torch_file *file, const char *call)
         tn__array_source_read(&file->source, data, bytes, 0, call) == TN_OK;
     if (fine && bytes > 262 && memcmp(data + 257, "ustar", 5) == 0)
         fine = refuse(file, TN_ERR_UNSUPPORTED, call,
-                      "a tar file of PyTorch 0.1: load it in PyTorch and save "
-                      "it again");
+                      "it is a tar file of PyTorch 0.1: load it in PyTorch and "
+                      "save it again");
     if (fine && read_preamble(file, &p, end, call))
         root = tn__pickle_run(&file->pickle, &p, end);
     if (root)
@@ -259,7 +261,7 @@ static size_t append_value(lister *l, size_t path_bytes,
         snprintf(number, sizeof number, "%s", key->integer ? "True" : "False");
     else
         return refuse(l->file, TN_ERR_UNSUPPORTED, l->call,
-                      "a key of a dict is neither text nor an integer"), 0;
+                      "a key of a dict is neither a string nor an integer"), 0;
     return append_key(l, path_bytes, number, strlen(number));
 }
 
@@ -273,7 +275,7 @@ static bool list(lister *l, size_t path_bytes, const tn__pickle_value *value,
     if (value->kind == TN__PICKLE_STORAGE ||
         (value->kind == TN__PICKLE_NAME && !tn__pickle_name_text(value->name)))
         return refuse(l->file, TN_ERR_UNSUPPORTED, l->call,
-                      "a storage or a class that is no part of a tensor");
+                      "a storage or a class is not part of a tensor");
     if (!add_entry(l, path_bytes, value))
         return false;
     if (!is_dict && value->kind != TN__PICKLE_LIST &&

@@ -181,7 +181,7 @@ tn_tensor *tn_torch_file_tensor(tn_torch_file *file, const char *name)
         return NULL;
     if (entry->value->kind != TN__PICKLE_TENSOR) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "name",
-                                 "\"%s\" of %s is no tensor", name,
+                                 "\"%s\" of %s is not a tensor", name,
                                  file->source.path);
         return NULL;
     }

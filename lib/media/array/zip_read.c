@@ -32,7 +32,7 @@ static tn_status malformed(const tn__array_source *source, const char *call,
                            const char *why)
 {
     return tn_error_refuse_argument(TN_ERR_FORMAT, call, NULL,
-                                    "%s: no valid zip archive: %s",
+                                    "%s: not a valid zip archive: %s",
                                     source->path, why);
 }
 
@@ -195,7 +195,8 @@ static tn_status check_method(const tn__array_source *source,
             name = known[i].name;
     return tn_error_refuse_argument(
         TN_ERR_UNSUPPORTED, call, NULL,
-        "%s: member \"%s\" has compression %u (%s); expected none or deflate",
+        "%s: member \"%s\" has compression method %u (%s); expected none or "
+        "deflate",
         source->path, member->name, method, name);
 }
 
@@ -350,7 +351,7 @@ static tn_status check_members(tn__zip *zip, uint64_t directory_at,
         if (strcmp(zip->by_name[i - 1]->name, zip->by_name[i]->name) == 0)
             return tn_error_refuse_argument(
                 TN_ERR_FORMAT, call, NULL,
-                "%s: no valid zip archive: two members have the name \"%s\"",
+                "%s: not a valid zip archive: two members have the name \"%s\"",
                 zip->source->path, zip->by_name[i]->name);
     return check_limit(zip, call);
 }

@@ -147,7 +147,7 @@ bool tn__axis_make(tn__axis *axis, int64_t in, int64_t out, tn__mode mode,
     if (!weight || !axis->first) {
         free(weight);
         tn__axis_free(axis);
-        tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call);
+        tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call);
         return false;
     }
     axis->real = (float *)(axis->first + out);

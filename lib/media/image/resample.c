@@ -193,7 +193,7 @@ bool tn__resample(const tn__pixels *image, const tn__window *from,
         resample_plane(&p, tn__plane(image, i) + corner,
                        tn__plane_out(out, i));
     if (!has)
-        tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call);
+        tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call);
     free(p.ring);
     free(p.held);
     free(p.in);

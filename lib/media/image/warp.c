@@ -140,7 +140,7 @@ static bool check_number(const char *call, const char *name, double value)
 
 /* The size of a rotated image, as torchvision and Pillow compute it: of the
  * corners' bounding box, rounded outward, but not for the last 1e-4. In float32,
- * as torchvision: float64 would be just below a whole number more often. */
+ * as torchvision: float64 would be just below an integer more often. */
 static void expanded(const matrix *r, const tn__pixels *in, int64_t *out_h,
                      int64_t *out_w)
 {

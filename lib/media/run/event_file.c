@@ -198,7 +198,8 @@ tn_status tn__events_check(const tn_events *events, const char *call,
                                         "tag is not valid UTF-8");
     if (step < 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "step",
-                                        "step is %" PRId64 "; expected 0 or more",
+                                        "step is %" PRId64 "; expected at "
+                                                           "least 0",
                                         step);
     return TN_OK;
 }

@@ -102,7 +102,7 @@ static void free_line(line *l)
     free(l->smooth);
 }
 
-/* Keeps the least and the greatest value of each group of points, in their
+/* Keeps the least and the largest value of each group of points, in their
  * order, so that spikes stay visible. */
 static void thin(line *l)
 {
@@ -163,7 +163,7 @@ typedef struct axis {
     int ticks;
 } axis;
 
-/* Returns the greatest of 1, 2 and 5 times a power of 10 that is at most
+/* Returns the largest of 1, 2 and 5 times a power of 10 that is at most
  * step. */
 static double round_step(double step)
 {
@@ -558,8 +558,8 @@ tn_status tn_curves_plot_with(const tn_curves *curves, const char *path,
             ".html or .svg", path ? path : "NULL");
     if (!(o.smooth >= 0 && o.smooth < 1))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "smooth",
-                                        "smooth is %g; expected 0 or more, and less "
-                                        "than 1", o.smooth);
+                                        "smooth is %g; expected at least 0, "
+                                        "and less than 1", o.smooth);
     if (p.list->count == 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "curves",
                                         "curves has no curve: add a path by "

@@ -7,8 +7,8 @@
 #include <tenon/ops.h>
 #include <tenon/sound.h>
 
-/* Checks that x is a floating tensor of at least ndim dimensions. Returns false
- * with an error. */
+/* Checks that x is a floating-point tensor of at least ndim dimensions. Returns
+ * false with an error. */
 bool tn__sound_check(const char *call, const char *argument, tn_tensor *x,
                      int ndim);
 /* Checks that other has the device and the dtype of x. */

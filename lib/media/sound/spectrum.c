@@ -117,7 +117,7 @@ tn_tensor *tn_spectrogram_with(tn_tensor *waveform, int64_t n_fft,
         return NULL;
     if (!(o.power >= 0) || isinf(o.power)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "power",
-                                 "power is %g; expected 0 or more", o.power);
+                                 "power is %g; expected at least 0", o.power);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

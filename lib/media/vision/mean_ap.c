@@ -66,7 +66,7 @@ tn_mean_ap *tn_mean_ap_new_with(const tn_mean_ap_new_options *options)
     }
     if (o.max_detections < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "max_detections",
-                                 "max_detections is %lld; expected 1 or more",
+                                 "max_detections is %lld; expected at least 1",
                                  (long long)o.max_detections);
         return NULL;
     }
@@ -497,7 +497,8 @@ static tn_status check_images(const tn_mean_ap *m, const char *call)
     return m->images > 0 ? TN_OK
                          : tn_error_refuse_argument(
                                TN_ERR_STATE, call, "metric",
-                               "there is no image: call tn_mean_ap_update");
+                               "no image was added: call tn_mean_ap_update "
+                               "first");
 }
 
 tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out)

@@ -245,7 +245,7 @@ tn_tensor *tn_clip_boxes_to_image(tn_tensor *boxes, int64_t height,
     if (height < 0 || width < 0) {
         const char *wrong = height < 0 ? "height" : "width";
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, wrong,
-                                 "%s is %lld; expected 0 or more", wrong,
+                                 "%s is %lld; expected at least 0", wrong,
                                  (long long)(height < 0 ? height : width));
         return NULL;
     }

@@ -452,7 +452,7 @@ static tn_status check_regions(const char *call, tn_tensor *boxes,
                 return refuse_box(call, boxes, i, "has the number", r[k]);
         if (r[0] != floor(r[0]))
             return refuse_box(call, boxes, i,
-                              "begins with the number of an image, but it is",
+                              "begins with the index of an image, but it is",
                               r[0]);
         if (r[0] < 0 || r[0] >= (double)j->images)
             return tn_error_refuse(TN_ERR_INDEX, call, &given, 1,

@@ -23,7 +23,7 @@ typedef struct tn__onnx_op {
                           input min_in */
     /* "axis:int=0 axes:ints mode:string=constant value:tensor! ...": type and
      * default of each attribute. Without default it may be absent; with '!' it
-     * must be given. Attributes that the row does not list are refused. */
+     * must be given. Attributes that the row does not list are rejected. */
     const char *attributes;
     void (*run)(tn__onnx_call *c);
     /* The operator that tn__onnx_unary, tn__onnx_binary, ... call. */

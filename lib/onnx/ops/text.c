@@ -55,11 +55,10 @@ static int64_t check(tn__onnx_call *c)
     if (fine)
         return columns;
     tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                    "ngram_counts must hold increasing positions in "
+                    "ngram_counts must hold increasing indices into "
                     "pool_int64s, which has %lld numbers; ngram_indexes and "
-                    "weights one number for each n-gram; and "
-                    "min_gram_length (%lld) must be 1 to max_gram_length "
-                    "(%lld)",
+                    "weights one number for each n-gram; and min_gram_length "
+                    "(%lld) must be 1 to max_gram_length (%lld)",
                     (long long)pool->count, (long long)shortest,
                     (long long)longest);
     return -1;
