@@ -388,7 +388,7 @@ static void test_in_place(void)
     ok(tn_mul_scalar_(v, 2) == NULL, "a leaf is not changed in place");
     is_error(TN_ERR_STATE,
              "mul_: input is a leaf that requires a gradient: change it under "
-             "TN_NO_GRAD, or a tn_clone() of it",
+             "TN_NO_GRAD, or change a tn_clone() of it",
              "a leaf changed in place");
     TN_NO_GRAD { tn_mul_scalar_(v, 2); }
     is_pair(v, 4, 6, "it may be under TN_NO_GRAD");
@@ -432,7 +432,8 @@ static void test_mistakes(void)
            NULL,
        "whole numbers are refused");
     is_error(TN_ERR_DTYPE,
-             "requires_grad: x is int64: only floating tensors have gradients",
+             "requires_grad: x is int64: only floating-point tensors have "
+             "gradients",
              "a gradient for whole numbers");
     tn_requires_grad(tn_exp(x));
     is_error(TN_ERR_STATE,
@@ -442,7 +443,7 @@ static void test_mistakes(void)
     tn_tensor_set_requires_grad(tn_exp(x), false);
     is_error(TN_ERR_STATE,
              "requires_grad: x was made by exp from inputs that require a "
-             "gradient: use tn_detach(x) for a tensor without one",
+             "gradient: use tn_detach(x) for a tensor without a gradient",
              "what an operator made switched off");
     tn_tensor_set_grad(x, wide);
     is_error(TN_ERR_SHAPE, "set_grad: grad has shape (3,), x (2,)",

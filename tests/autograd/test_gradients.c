@@ -10,7 +10,7 @@ static const struct sample samples[] = {
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
 
-/* Operators that refuse to compute a first or second derivative, as PyTorch
+/* Operators that reject to compute a first or second derivative, as PyTorch
  * does. */
 static const struct {
     const char *op;

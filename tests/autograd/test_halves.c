@@ -48,7 +48,7 @@ static tn_tensor *leaf(tn_tensor *x, tn_dtype half, tn_dtype dtype)
     return tn_requires_grad(tn_clone(tn_to_dtype(tn_to_dtype(x, half), dtype)));
 }
 
-/* Returns the greatest difference in units in the last place of the half dtype,
+/* Returns the largest difference in units in the last place of the half dtype,
  * among the elements that this dtype can represent. */
 static double units(tn_tensor *got, tn_tensor *want, tn_dtype half)
 {

@@ -12,7 +12,7 @@
 #include <tenon/autograd.h>
 #include "words.h"
 
-/* The greatest allowed number of NaN derivatives in each dtype, counted where
+/* The largest allowed number of NaN derivatives in each dtype, counted where
  * PyTorch's are NaN as well or hard_differs.def lists them. Lower a limit when
  * the count falls. */
 #define MOST_NANS_F32 17887

@@ -161,7 +161,7 @@ static void print_modules(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* Returns small whole numbers as float8, for products with scales. */
+/* Returns small integers as float8, for products with scales. */
 static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
                         tn_dtype of)
 {

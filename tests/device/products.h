@@ -93,7 +93,7 @@ static tn_tensor *multiply(const product *p)
 }
 
 /* Computes a product on the device and on the cpu with the same calls. Returns
- * the greatest difference; -1 if one fails. */
+ * the largest difference; -1 if one fails. */
 static double difference(const product *p, tn_device *device)
 {
     tn_scope *scope = tn_scope_open();

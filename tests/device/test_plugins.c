@@ -1,4 +1,4 @@
-/* Loads bad plugins. Each must be refused with a specific reason, in the load
+/* Loads bad plugins. Each must be rejected with a specific reason, in the load
  * report and when it is opened by name. */
 #include "device/device.h"
 #include "device/registry.h"

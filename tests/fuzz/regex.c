@@ -1,6 +1,6 @@
 /* regex.c: fuzzes the patterns of tokenizers. The input is a pattern up to the
- * first NUL, and the text after it. A pattern is refused with a message, or its
- * matches are within the text and do not overlap. */
+ * first NUL, and the text after it. A pattern is rejected with a message, or
+ * its matches are within the text and do not overlap. */
 #include <lm/tokenizer/regex.h>
 
 #include "fuzz.h"

@@ -12,7 +12,7 @@
  * each other.
  *
  * Each sample runs again with inputs of which a dimension is empty or has size
- * 1. If one device refuses such a call, the other must refuse it, too. Prints a
+ * 1. If one device rejects such a call, the other must reject it, too. Prints a
  * TAP line for each of these sizes, and before them the operators whose bits
  * differ, with the cause, and the number of kernel sources that a device which
  * compiles source would compile for all samples (census.c). */
@@ -226,7 +226,7 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
 }
 
 /* Runs a sample on reference and on the device. Both must succeed or both
- * refuse. */
+ * reject. */
 static void one_size(tn_safetensors *file, const json_t *json, const char *op,
                      size_t number, tn_device *device)
 {

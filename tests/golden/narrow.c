@@ -55,8 +55,8 @@ static int excuse_of(const char *op)
 
 /* ---- inputs -------------------------------------------------------------- */
 
-/* Returns x as whole numbers in t's range, in int64. Booleans stay as they are,
- * and so does int64 if keeps_indices is set. */
+/* Returns x as integers in t's range, in int64. Booleans stay as they are, and
+ * so does int64 if keeps_indices is set. */
 static tn_tensor *whole(const struct narrow *t, tn_tensor *x, bool keeps_indices)
 {
     tn_dtype dtype = tn_tensor_dtype(x);

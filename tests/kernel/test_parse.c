@@ -189,7 +189,7 @@ static void test_depth(void)
 }
 
 /* Parses tokens of the language in random order, and random bytes. Each is
- * accepted or refused with a message; sanitizers find anything worse. */
+ * accepted or rejected with a message; sanitizers find anything worse. */
 static void test_noise(void)
 {
     static const char *const pieces[] = {

@@ -1,6 +1,6 @@
 /* test_chat.c: compares chat templates with the results of transformers in
  * data/chat/cases.json (written by data/make_chats.py), and tests that wrong
- * templates and messages are refused.
+ * templates and messages are rejected.
  *
  *     tests/lm/test_chat [FOLDER]     other cases of the same form */
 #include <json/json.h>
@@ -192,7 +192,7 @@ static void test_calls(void)
             "a tokenizer without a template");
 }
 
-/* Templates that exceed the limits of time and memory are refused. */
+/* Templates that exceed the limits of time and memory are rejected. */
 static void test_limits(void)
 {
     tn_tokenizer *t = open_tokenizer("{}");

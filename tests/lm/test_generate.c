@@ -1,6 +1,6 @@
 /* test_generate.c: tests that a request gets the same bits alone and in a
  * batch, for any block size of prompt tokens and any number of threads, that
- * sampling follows its options, and that wrong arguments are refused. */
+ * sampling follows its options, and that wrong arguments are rejected. */
 #include <tap.h>
 #include <tenon/lm.h>
 #include <tenon/tenon.h>

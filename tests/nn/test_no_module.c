@@ -1,4 +1,4 @@
-/* Functions that need a module refuse NULL and other objects with an error that
+/* Functions that need a module reject NULL and other objects with an error that
  * begins with their own name; for NULL as another argument the error names that
  * argument. */
 #include <tap.h>

@@ -1,4 +1,4 @@
-/* bad.h: objects that no function should accept: dead objects, objects of
+/* bad.h: objects that no function should accept: freed objects, objects of
  * another kind, and scopes, which are not objects.
  *
  * BAD_<type> is the wrong value of an argument of that type. It is NULL if no

@@ -258,7 +258,7 @@ static void check_tf_idf(void)
     ATTR_INTS(&node, "ngram_indexes", 0);
     ATTR_INTS(&node, "pool_int64s", 2);
     ok(!run_node(&node, 17, (tn_tensor *[]){ints(2)}, 1) &&
-           says("ngram_counts must hold increasing positions in pool_int64s"),
+           says("ngram_counts must hold increasing indices into pool_int64s"),
        "positions outside of the pool");
 }
 

@@ -6,7 +6,7 @@
  * rank, size, dtype or device, numbers out of range, lists of wrong lengths,
  * meaningless strings, NULL). These properties must hold:
  *
- * - a refused call returns a negative status; its message begins with the
+ * - a rejected call returns a negative status; its message begins with the
  *   operator's name and names an argument or a value; its code is none of those
  *   for internal errors; if the message names an argument of the operator,
  *   tn_error_info names that argument and no other;
@@ -26,7 +26,7 @@ extern struct misuse_counts {
     long calls, refused, done, wrong;
 } misuse_counts;
 
-/* Limits memory, so that absurdly large requests are refused, and starts to
+/* Limits memory, so that absurdly large requests are rejected, and starts to
  * count work. A call that takes more than a minute is reported and ends the
  * program. Returns false, with the reason printed, if there is no device. */
 bool misuse_begin(void);

@@ -80,7 +80,7 @@ static void run(const shape *s, uint64_t seed, tn_tensor *out[4])
     tn_grad(tn_sum(tn_mul(out[0], mask)), inputs, 3, out + 1);
 }
 
-/* Returns the greatest difference divided by the greatest value. */
+/* Returns the largest difference divided by the largest value. */
 static double distance(tn_tensor *a, tn_tensor *b)
 {
     a = tn_to_dtype(tn_detach(a), TN_F64);

@@ -85,8 +85,8 @@ static double most(tn_tensor *x)
     return tn_item(tn_max(tn_abs(x)));
 }
 
-/* Returns the greatest difference of a and b, relative to the greatest element
- * of a. */
+/* Returns the largest difference of a and b, relative to the largest element of
+ * a. */
 static double differs(tn_tensor *a, tn_tensor *b)
 {
     double scale = most(wide(a));
@@ -465,7 +465,7 @@ static void check_infos(void)
         else
             check_infinite(bad[i]);
         refused(tn_linalg_svdvals(numbers()),
-                "linalg_svdvals: A (19, 3, 3) holds NaN or infinities");
+                "linalg_svdvals: A (19, 3, 3) has NaN or infinite elements");
     }
 }
 

@@ -21,7 +21,7 @@ static int64_t read(tn_tensor *x, double *value)
                : tn_tensor_numel(x);
 }
 
-/* Checks that x equals want, within `share` times want's greatest element. */
+/* Checks that x equals want, within `share` times want's largest element. */
 static void near(tn_tensor *x, tn_tensor *want, double share, const char *what)
 {
     static double a[MOST], b[MOST];

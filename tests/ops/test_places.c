@@ -379,7 +379,7 @@ static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
            (int)dtype, (long long)low, (unsigned long long)step);
 }
 
-/* The range of the numbers is INT64_MAX, the greatest that int64 can
+/* The range of the numbers is INT64_MAX, the largest that int64 can
  * represent. */
 static void test_unique_ends(void)
 {

@@ -414,7 +414,7 @@ static void check_device(tn_device *device)
        "%s: exact is the product of the dequantised weight", name);
 }
 
-/* Checks that a device refuses if it lacks the extension and the CPU cannot use
+/* Checks that a device rejects if it lacks the extension and the CPU cannot use
  * its memory. */
 static void check_refusal(tn_device *device)
 {
@@ -478,7 +478,7 @@ static void check_mistakes(void)
     refused(tn_dequantize_blocks(x, "Q8_0"), TN_ERR_DTYPE, "uint8",
             "dequantize_blocks: uint8");
     refused(tn_dequantize_blocks(w, "Q8_0", .dtype = TN_I32), TN_ERR_DTYPE,
-            "int32", "dequantize_blocks: a floating dtype");
+            "int32", "dequantize_blocks: a floating-point dtype");
     tn_requires_grad(x);
     refused(tn_quantized_linear(x, w, "Q8_0", NULL), TN_ERR_UNSUPPORTED,
             ".exact", "a gradient is not lost");

@@ -103,7 +103,7 @@ static void check_mistakes(void)
     ok(!tn_torch_file_open(folder), "a folder");
     refused(TN_ERR_IO, "not a regular file", "is rejected");
     ok(!tn_torch_file_open_memory("", 0), "no bytes");
-    refused(TN_ERR_FORMAT, "no file of torch.save", "are rejected");
+    refused(TN_ERR_FORMAT, "it was not written by torch.save", "are rejected");
     ok(!tn_torch_file_open(golden("npz/stored.npz")), "an npz file");
     refused(TN_ERR_FORMAT, "without data.pkl", "is rejected");
     ok(!tn_torch_file_tensor(file, "epoch"), "a number as a tensor");
@@ -116,7 +116,7 @@ static void check_mistakes(void)
     refused(TN_ERR_ARGUMENT, "file is NULL", "is rejected");
     ok(tn_torch_file_int(file, "best", &integer) < 0 && integer == -1,
        "0.1 as an integer");
-    refused(TN_ERR_DTYPE, "is a floating number; expected an integer",
+    refused(TN_ERR_DTYPE, "is a floating-point number; expected an integer",
             "is rejected");
     ok(tn_torch_file_int(file, "epoch", NULL) < 0, "no room for an integer");
     refused(TN_ERR_ARGUMENT, "out is NULL", "is rejected");

@@ -1,4 +1,4 @@
-/* test_images.c: image files: what is read, what is written, what is refused.
+/* test_images.c: image files: what is read, what is written, what is rejected.
  * */
 #include <tenon/image.h>
 #include <tenon/ops.h>

@@ -84,7 +84,7 @@ static void test_csv(void)
 }
 
 /* Each event file that is cut is read up to the cut; each that has a changed
- * byte is refused, or the byte was in an incomplete record. */
+ * byte is rejected, or the byte was in an incomplete record. */
 static void test_damage(void)
 {
     tn_scope *scope = tn_scope_open();
