@@ -233,7 +233,8 @@ static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
 
 /* Runs one call of op from beginning to end: validates the values, runs, lets
  * autograd record, and gives the outputs to the open scope. Stores at most
- * `room` outputs in out and returns their number, or a negative status. */
+ * `room` outputs in out. Returns the number of outputs, or a negative
+ * status. */
 int tn__op_run(const tn_op *op, const tn_value *value, int count,
                tn_tensor **out, int room);
 /* Runs one call as tn__op_run does, but with values that the program passed to

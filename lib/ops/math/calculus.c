@@ -130,7 +130,7 @@ tn_status tn__run_cumulative_trapezoid(tn__call *call)
 /* ---- gradient ------------------------------------------------------------ */
 
 /* Returns weight[0] * x[i] + weight[1] * x[i + 1] + weight[2] * x[i + 2] along
- * dim, for the `count` positions i from `from` on. */
+ * dim, for the `count` positions i beginning at `from`. */
 static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
                            tn_tensor *const *weight)
 {
@@ -144,8 +144,8 @@ static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
 }
 
 /* Sets weight[0..2] to the weights of three points x0, x1, x2 in the derivative
- * of the parabola through them, at point number `at`. p = x1 - x0 and q = x2 -
- * x1. Fornberg, Math. Comp. 51 (1988). */
+ * of the parabola through them, at the point with index `at`. p = x1 - x0 and q
+ * = x2 - x1. Fornberg, Math. Comp. 51 (1988). */
 static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
 {
     tn_tensor *both = tn_add(p, q), *product = tn_mul(p, q);
@@ -172,8 +172,8 @@ static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
     weight[2] = tn_div(top[2], right);
 }
 
-/* Returns the slope of x at its first point along dim, or at its last point if
- * `last` is true. `step` holds the distances of adjacent points. `order` is
+/* Returns the slope of x at its first element along dim, or at its last point
+ * if `last` is true. `step` holds the distances of adjacent points. `order` is
  * edge_order, 1 or 2. */
 static tn_tensor *slope_at_end(tn_tensor *x, tn_tensor *step, int dim,
                                bool last, int64_t order)
@@ -219,11 +219,10 @@ static tn_tensor *steps_of(const tn_tensor *x, int dim, double step,
                    .device = x->storage->device);
 }
 
-/* The numbers of the arguments that the operators for gradient share. */
+/* The indices of the arguments that the operators for gradient share. */
 enum { SPACING = 1, SLOPE_DIM, EDGE_ORDER };
 
-/* Returns the slope of x along dim, with spacing number k of the argument
- * spacing. */
+/* Returns the slope of x along dim, with element k of the argument spacing. */
 static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
 {
     const tn_value *spacing = &call->value[SPACING];

@@ -64,8 +64,8 @@ static tn_tensor *positions(const tn_tensor *scores, int dim, int64_t first)
                      .dtype = TN_I32, .device = scores->storage->device);
 }
 
-/* Returns the scores with minus infinity where hidden is true, so that their
- * weights become 0. */
+/* Returns the scores with minus infinity where `hidden` (the masked keys) is
+ * true, so that their weights become 0. */
 static tn_tensor *mask_scores(tn_tensor *scores, tn_tensor *hidden)
 {
     return tn_masked_fill_scalar(scores, hidden, -INFINITY);
@@ -105,7 +105,8 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return tn__row(mask ? TN__OP_ID_SOFTMAX_OR_ZERO : TN__OP_ID_SOFTMAX,
                        value, 2);
     }
-    /* In a causal mask, a query attends to no key after its own position. */
+    /* With a causal mask, a query does not attend to keys after its own
+     * position. */
     tn_tensor *key = positions(scores, -1, 0);
     tn_tensor *query = tn_unsqueeze(positions(scores, -2, first), 1);
     const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),
@@ -240,8 +241,8 @@ static int find_cut(const lookup *a, int64_t *size)
 }
 
 /* Splits the tensors of a along dimension dim into parts of `size`. A tensor
- * that does not have this dimension is used in all parts. Returns the number of
- * parts. */
+ * that does not have this dimension is the same in all parts. Returns the
+ * number of parts. */
 static int cut(const lookup *a, int dim, int64_t size,
                tn_tensor *part[PARTS][TN__OP_MAX_OUTPUTS])
 {

@@ -183,8 +183,8 @@ static tn_status check(const tn__call *call, sampling *s)
     return TN_OK;
 }
 
-/* Returns the position in names[] of the name that argument arg gives. Returns
- * -1, with the error recorded, if names[] does not have it. */
+/* Returns the index in names[] of the string in argument arg. Returns -1, with
+ * the error recorded, if names[] does not have it. */
 static int find(const tn__call *call, int arg, const char *const *names)
 {
     const char *text = call->value[arg].of.string;
@@ -237,7 +237,7 @@ tn_status tn__run_grid_sampler(tn__call *call)
 /* ---- affine_grid --------------------------------------------------------- */
 
 /* Returns the coordinates of `size` elements evenly spaced in [-1, 1], as a
- * tensor (size, 1, ..., 1) with `behind` dimensions of size 1. */
+ * tensor (size, 1, ..., 1) followed by `behind` dimensions of size 1. */
 static tn_tensor *coordinates(const tn_tensor *like, int64_t size,
                               int behind, bool align_corners)
 {

@@ -162,8 +162,8 @@ static tn_tensor *to_bytes(tn_tensor *sum, int bits)
     return tn_clamp_scalars(tn_floor(y), 0, 255);
 }
 
-/* Resizes dimension dim of x to size `out`. `whole` says that x has the values
- * of a uint8 image in float64, for which the weights are integers. */
+/* Resizes dimension dim of x to size `out`. If `whole` is true, x has the
+ * values of a uint8 image in float64, for which the weights are integers. */
 static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
                               int64_t out, bool whole)
 {

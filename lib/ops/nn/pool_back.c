@@ -35,8 +35,8 @@ static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
     int64_t each = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
     for (int d = 0; d < g->ndim - 2; d++)
         images *= g->shape[d];
-    /* `zero` is a single element, expanded to the size of the images without
-     * more memory. scatter_add makes a full copy of it. */
+    /* `zero` is a single element, expanded to the size of the images without a
+     * copy. scatter_add makes a full copy. */
     tn_tensor *zero = tn_zeros(tn_dims(1, 1), .dtype = g->dtype,
                                .device = g->storage->device);
     tn_tensor *flat = zero ? tn_expand(zero, tn_dims(images, area)) : NULL;

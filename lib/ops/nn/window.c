@@ -101,8 +101,8 @@ tn_status tn__images_of(const char *name, tn_tensor *x, tn__images *images)
     return TN_OK;
 }
 
-/* Sets *out to the index of the dimension oH in the space and *kernel to that
- * of kH. The dimensions oW and kW follow them. */
+/* Sets *out to the index of the dimension oH in the space, and *kernel to the
+ * index of kH. The dimensions oW and kW follow them. */
 static void places(const tn__space *space, int *out, int *kernel)
 {
     *out = space->row_ndim ? 2 : 4;

@@ -187,7 +187,7 @@ static void add_indexed(tn__space *space, tn_tensor *x, int dim)
 }
 
 /* Adds the table table[out][reach] as an operand. If the space has a row
- * dimension, the row is the taps of an output, and t is 0. Else the operand is
+ * dimension, a row has the taps of an output, and t is 0. Else the operand has
  * tap t of each output. */
 static void add_table(tn__space *space, tn_tensor *table, int dim, int64_t t)
 {

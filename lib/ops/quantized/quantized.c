@@ -2,8 +2,8 @@
  * layers.
  *
  * Both run on the device if it has the extension "quantised-product". If it
- * does not, but the CPU can access its memory, blocks.c computes the same
- * bits. */
+ * lacks the extension and the CPU can access its memory, blocks.c computes
+ * bit-identical results. */
 #include <base/memory.h>
 #include <base/thread.h>
 #include <device/recorder.h>
@@ -17,7 +17,8 @@ static const tn__block_format *format_of(const tn__call *call, int i)
     return tn__block_format_find(call->value[i].of.string);
 }
 
-/* Checks that rows of w are whole blocks. `which` is the name of w. */
+/* Checks that each row of w consists of whole blocks. `which` is the name of
+ * w. */
 static tn_status check_blocks(const char *name, const char *which,
                               const tn_tensor *w,
                               const tn__block_format *format)
@@ -63,7 +64,8 @@ typedef struct unpacking {
     const tn__block_format *format;
     const uint8_t *blocks;
     float *out;
-    int64_t count, each; /* number of blocks in all, and number for each task */
+    int64_t count, each; /* number of all blocks, and number of blocks of each
+                            task */
 } unpacking;
 
 static void unpack_task(void *context, int64_t i)

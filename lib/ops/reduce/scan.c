@@ -125,7 +125,7 @@ tn_status tn__run_cumprod(tn__call *call)
 /* ---- sorting ------------------------------------------------------------- */
 
 /* Replaces output o of the call by its last element along dim. The sort has not
- * set the elements before it, so callers must not see them. */
+ * set the other elements, so callers must not see them. */
 static tn_status leave_last(tn__call *call, int o, int dim)
 {
     tn_tensor *all = call->out[o];

@@ -103,7 +103,7 @@ tn_status tn__run_sum_to_size(tn__call *call)
                         "broadcast to the shape of {input}, %s",
                         tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, x->ndim, x->shape));
-    /* A 0-d result goes through sum even if x is 0-d, so that integers become
+    /* For a 0-d result sum is called even if x is 0-d, so that integers become
      * int64. */
     if (over.count || !size->count)
         x = tn_sum(x, .dims = tn__marked(over), .keepdim = true);
@@ -187,10 +187,10 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     return tn_reshape(tn_expand(tn_unsqueeze(x, at), wide), size);
 }
 
-/* Returns x repeated along the dimensions from *d on. All are repeated at once,
- * so that the gradient is one sum. Each repeated dimension needs one new
- * dimension, so at most TN_MAX_NDIM - x->ndim dimensions are repeated. Sets *d
- * to the first dimension that is left. */
+/* Returns x repeated along dimension *d and the following ones. All are
+ * repeated at once, so that the gradient is one sum. Each repeated dimension
+ * needs one new dimension, so at most TN_MAX_NDIM - x->ndim dimensions are
+ * repeated. Sets *d to the first dimension that is left. */
 static tn_tensor *repeated_from(tn_tensor *x, int *d, const tn_dims_list *times)
 {
     tn_dims_list size = size_of(x), apart = {0, {0}}, wide = {0, {0}};

@@ -314,7 +314,7 @@ tn_status tn__run_atleast_3d(tn__call *call)
 
 /* ---- concatenation ------------------------------------------------------- */
 
-/* Concatenates the tensors along dim, after each has got at least ndim
+/* Concatenates the tensors along dim, after each has been given at least ndim
  * dimensions (PyTorch's hstack, vstack and others). If `columns` is true, a 1-d
  * tensor becomes a column. If all tensors are 1-d, a dim of 1 means 0. */
 static tn_status join(tn__call *call, int ndim, int dim, bool columns)

@@ -11,9 +11,8 @@ typedef struct strided {
                             where the caller may give any stride */
     int64_t offset;    /* the position in the storage of the element at
                           coordinates 0 */
-    int64_t low, high; /* the first and the last position in the storage that
-                          the view has. high < low if the view has no
-                          elements. */
+    int64_t low, high; /* the first and the last position of the view in the
+                          storage. high < low if the view has no elements. */
 } strided;
 
 /* Adds (size - 1) * stride to *end. Returns false on overflow. */
@@ -24,7 +23,7 @@ static bool reach_further(int64_t size, int64_t stride, int64_t *end)
            !__builtin_add_overflow(*end, reach, end);
 }
 
-/* Reads the arguments size, stride and storage_offset into *out. Their numbers
+/* Reads the arguments size, stride and storage_offset into *out. Their indices
  * are first, first + 1 and first + 2. Checks that size and stride have the same
  * length, and that the view stays within the storage of x. */
 static tn_status read_strided(const tn__call *call, const tn_tensor *x,
