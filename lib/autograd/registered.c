@@ -13,7 +13,7 @@ static const tn__node *node_of(const tn_op_context *context)
 }
 
 /* Returns the first port (input tensor) of argument i, or -1 if the argument is
- * no tensor. */
+ * not a tensor. */
 static int port_of(const tn__plan *plan, int i)
 {
     for (int p = 0; p < plan->port_count; p++)

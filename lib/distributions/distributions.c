@@ -21,8 +21,8 @@ struct tn_distribution {
 static const char *const kind_name[KINDS] = {"normal", "uniform", "bernoulli",
                                              "categorical"};
 
-/* Source texts of the kernels by kind; "" where a kind has none. SP(x) is log(1
- * + exp(x)). */
+/* Source of the kernels by kind; "" if a kind has none. SP(x) is log(1 +
+ * exp(x)). */
 enum { LOG_PROB, ENTROPY, DIVERGENCE, FORMULAS };
 #define SP(x) "(max(" x ", 0) + log1p(exp(-abs(" x "))))"
 static const char *const formula[KINDS][FORMULAS] = {

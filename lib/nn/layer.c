@@ -16,7 +16,8 @@
 static tn_tensor *forward(tn_module *self, tn_tensor *input);
 /* Makes a layer of a row from its options (a struct of the row's type, or NULL)
  * and its arguments: int64_t, int, double or const tn_dims_list * each. Returns
- * NULL with an error that names layer, argument, value and what is allowed. */
+ * NULL with an error that names layer, argument, value and the allowed
+ * values. */
 static tn_module *make(const tn__nn_row *row, const void *options, ...);
 
 #include <nn/layers.inc>
@@ -258,8 +259,8 @@ static tn_value as_argument(const tn__nn_layer *layer, tn__nn_setting *s,
     return v;
 }
 
-/* Runs the layer on its inputs. If out_indices is not NULL, stores the
- * positions of the maxima (of max pooling) in *out_indices. */
+/* Runs the layer on its inputs. If out_indices is not NULL, stores the indices
+ * of the maxima (of max pooling) in *out_indices. */
 static tn_tensor *run(tn__nn_layer *layer, tn_tensor *const *input,
                       tn_tensor **out_indices)
 {

@@ -309,7 +309,7 @@ TN_OPTIONS_TYPE(tn_init_trunc_normal, "init_trunc_normal", "x",
  * method (Technometrics 6, 1964): z = sqrt(low^2 - 2 log(u)) has a density
  * proportional to z exp(-z^2 / 2), and is accepted with probability low / z.
  * For low = 2 and a large high, 84 % of the draws are accepted, and more for
- * greater low. */
+ * larger low. */
 static tn_tensor *draw_tail(tn_tensor *x, double low, double high)
 {
     double rest = exp((low - high) * (low + high) / 2);

@@ -1,7 +1,7 @@
 /* adafactor.c: Adafactor (arXiv:1804.04235), as torch.optim.Adafactor. For a
  * parameter with two dimensions or more, it stores the means of the squared
  * gradient over the rows and over the columns, and approximates the full matrix
- * of means by their product, so that the state is small. */
+ * of means by their product, so the state is small. */
 #include <optim/optim.h>
 
 #include <math.h>

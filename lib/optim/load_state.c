@@ -41,7 +41,8 @@ static void saved_free(saved *s)
     free(s->memory);
 }
 
-/* Reads group `number`, whose first parameter has index `first`. */
+/* Reads the group with index `number`, whose first parameter has index
+ * `first`. */
 static tn_status read_group(saved *s, const tn__optim_group *group, int number,
                             size_t first, const tn__json_value *json,
                             const char *path)

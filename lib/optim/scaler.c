@@ -1,9 +1,10 @@
 /* scaler.c: scales a loss before the backward pass and divides the gradients by
  * the scale afterwards (torch.amp.GradScaler).
  *
- * A round is the time between two updates of a scaler. Its number is unique
- * among all scalers. An optimizer stores the round in which it was unscaled and
- * the one in which it stepped, so a scaler needs no list of optimizers. */
+ * A round is the time between two updates of a scaler. Each round has a number
+ * that is unique among all scalers. An optimizer stores the round in which it
+ * was unscaled and the one in which it stepped, so a scaler needs no list of
+ * optimizers. */
 #include <optim/optim.h>
 
 #include <float.h>

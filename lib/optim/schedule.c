@@ -158,7 +158,7 @@ bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
 }
 
 /* Returns whether `steps` is within the limits of the schedule and, if it
- * consists of schedules, within theirs. */
+ * consists of schedules, within their limits. */
 static bool is_within(const tn_schedule *schedule, int64_t steps)
 {
     if (steps < 0 || (schedule->limit && steps > schedule->limit))

@@ -9,7 +9,7 @@
 #include <optim/optim.h>
 #include <tenon/schedule.h>
 
-/* A kind of schedule (StepLR, ...). It maps a step number and the rates of a
+/* A kind of schedule (StepLR, ...). It maps a step count and the rates of a
  * parameter group to the new rates. A schedule that PyTorch can chain computes
  * from the last learning rate, others from the initial one. */
 typedef struct tn__schedule_kind {
@@ -76,7 +76,8 @@ struct tn_schedule {
             tn_schedule **child; /* counted references; both arrays are stored
                                     after the struct */
             int64_t *number;     /* in a sequence, the milestones; in a chain,
-                                    steps each child had made before */
+                                    the number of steps that each child had made
+                                    before */
             int count;
         } group;
     } of;

@@ -1,4 +1,5 @@
-/* metric.c: the calls on metrics, and what the kinds of metrics share. */
+/* metric.c: the public calls on metrics, and code that the kinds of metrics
+ * share. */
 #include <stdlib.h>
 #include <tenon/autocast.h>
 #include <tenon/autograd.h>

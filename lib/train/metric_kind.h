@@ -2,7 +2,7 @@
  *
  * A metric consists of sums over samples, held in tensors on the samples'
  * device, and a function that computes the value from them on the host. For
- * floating sums, a second tensor holds the accumulated rounding errors
+ * floating-point sums, a second tensor holds the accumulated rounding errors
  * (compensated summation), because not every device has float64. */
 #ifndef TN_LIB_TRAIN_METRIC_KIND_H
 #define TN_LIB_TRAIN_METRIC_KIND_H

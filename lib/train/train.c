@@ -54,7 +54,7 @@ static void call_back(tn_train_callback callback, run *r)
 
 /* Moves the losses from the device to values[]. A resumed run starts with these
  * values and an empty mean. An uninterrupted run does so at each checkpoint,
- * too, and therefore gets the same bits. */
+ * too, and therefore gives bit-identical results. */
 static void fold_losses(run *r)
 {
     if (r->mean_count == 0)

@@ -48,8 +48,8 @@ static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
 }
 
 /* gather and the scatter functions have the arguments (input, dim, index,
- * source). DIM is an argument number. INDEX and SOURCE are the numbers of
- * inputs of the node, which count only tensor arguments. */
+ * source). DIM is an argument index. INDEX and SOURCE are indices of inputs of
+ * the node, which count only tensor arguments. */
 enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
 TN__GRADIENT(tn__grad_gather)

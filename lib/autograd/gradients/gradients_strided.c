@@ -23,7 +23,7 @@ struct span {
     int64_t low, high;
 };
 
-/* Returns the place of input 0 in its storage. */
+/* Returns the offset, shape and strides of input 0 in its storage. */
 static struct place input_place(const tn__node *node)
 {
     struct place place = {tn__node_shape(node, 0), {0, {0}},
