@@ -114,7 +114,8 @@ static const value *render(tn__jinja *j, const tn_tokenizer *tokenizer,
     return tn__jinja_run(j, body, variables);
 }
 
-/* Sets the error. If there is no source yet, an argument was wrong. */
+/* Sets the error. If the template has not been read yet, an argument was
+ * wrong. */
 static void complain(const tn__jinja *j)
 {
     size_t line = 1, column = 1;

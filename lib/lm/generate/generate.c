@@ -13,7 +13,7 @@ struct tn_lm_result {
     tn_object object;
     tn_lm_batch *batch; /* kept; contains the generated tokens */
     int count;
-    int *order; /* owned; numbers of the requests, best first */
+    int *order; /* owned; indices of the requests, best first */
 };
 
 static void release(void *object)

@@ -1,4 +1,4 @@
-/* gguf.c: opens a GGUF file, and makes tensors of what is in it.
+/* gguf.c: opens a GGUF file, and makes tensors of its contents.
  *
  * The file is mapped privately and writable: a program that writes to a tensor
  * of the file changes its own copy of the page. A read-only mapping would kill

@@ -1,9 +1,9 @@
 /* gguf_parse.c: parses the metadata and the list of tensors of a GGUF file.
  *
- * The file may be malicious. The parser knows how many bytes are left. Before
- * it allocates memory for a number of items, it checks that so many items can
- * fit in these bytes. So it uses at most a few times as much memory as the file
- * is long. */
+ * The file may be malicious. The parser tracks the number of bytes that are
+ * left. Before it allocates memory for a number of items, it checks that these
+ * items can fit in these bytes. So it uses at most a few times as much memory
+ * as the file's size. */
 #include <lm/gguf/gguf_parse.h>
 
 #include <stdlib.h>

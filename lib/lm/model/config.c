@@ -93,7 +93,7 @@ tn__lm_scaling tn__lm_scaling_of(const char *name)
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Writes the JSON text of a value, shortened, for an error message. */
+/* Writes a value as JSON, shortened, for an error message. */
 static const char *value_text(const tn__json_value *value, char text[64])
 {
     if (!value)

@@ -53,9 +53,9 @@ typedef struct linear {
     int64_t in, out;
 } linear;
 
-/* The cpu gives a row of a product the same bits for all numbers of rows
- * (backends/cpu/prim/cpu_matmul.c). So a token has the same bits in a batch and
- * alone. */
+/* On the CPU, a row of a product does not depend on the number of rows
+ * (backends/cpu/prim/cpu_matmul.c). So the result for a token is bit-identical
+ * in a batch and alone. */
 static tn_tensor *linear_forward(tn_module *self, tn_tensor *x)
 {
     const linear *l = (const linear *)self;

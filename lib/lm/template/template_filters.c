@@ -76,8 +76,8 @@ static const value *f_tojson(tn__jinja *j, const value *v, const value **a)
     return tn__jinja_text_end(j, &text);
 }
 
-/* Returns the member of an item that a path names: "function.name", or a
- * number. */
+/* Returns the member of an item that a path names: "function.name", or an
+ * index. */
 const value *tn__jinja_attribute(tn__jinja *j, const value *v,
                                  const value *path)
 {
@@ -185,7 +185,8 @@ static const value *f_last(tn__jinja *j, const value *v, const value **a)
     return end_of(j, v, true);
 }
 
-/* Compares as Jinja does without case_sensitive: ignores the case of texts. */
+/* Compares as Jinja does without case_sensitive: ignores the case of
+ * strings. */
 static int order_of(tn__jinja *j, const value *a, const value *b, bool exact)
 {
     const value *none = NULL;
@@ -324,7 +325,7 @@ static const value *f_safe(tn__jinja *j, const value *v, const value **a)
     return safe;
 }
 
-/* Converts a value to a number. Texts are read as by Python's float(), which
+/* Converts a value to a number. Strings are read as by Python's float(), which
  * rejects hexadecimal numbers. */
 static bool number_of(const value *v, double *x)
 {

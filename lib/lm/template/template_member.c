@@ -1,5 +1,5 @@
 /* template_member.c: members of values in chat templates: a.name, a[i], and
- * slices a[b:c:d] of lists and texts. */
+ * slices a[b:c:d] of lists and strings. */
 #include <lm/template/template.h>
 
 #include <string.h>
@@ -41,7 +41,7 @@ const value *tn__jinja_member(tn__jinja *j, const value *of, const char *name)
     return v ? v : tn__jinja_undefined(j, name);
 }
 
-/* Returns the byte offset of character i of a text. */
+/* Returns the byte offset of character i of a string. */
 static size_t place(const value *text, int64_t i)
 {
     size_t at = 0;

@@ -1,5 +1,5 @@
-/* template_parts.c: methods of texts in chat templates that find, split, join
- * and pad parts of a text. They behave as in Python. */
+/* template_parts.c: methods of strings in chat templates that find, split, join
+ * and pad parts of a string. They behave as in Python. */
 #include <lm/template/template_methods.h>
 
 #include <string.h>
@@ -107,7 +107,8 @@ static bool has_end(const value *self, const value *part, bool front)
                   part->text, part->bytes) == 0;
 }
 
-/* Like Python's startswith and endswith, takes a text or a list of texts. */
+/* Like Python's startswith and endswith, takes a string or a list of
+ * strings. */
 static const value *has_any_end(tn__jinja *j, const value *self,
                                 const value *part, bool front)
 {
@@ -192,7 +193,7 @@ static const value *m_splitlines(tn__jinja *j, const value *self,
     return list;
 }
 
-/* Returns how often a text occurs in another. */
+/* Returns how often a string occurs in another. */
 static const value *m_count(tn__jinja *j, const value *self, const value **a)
 {
     const value *part = tn__jinja_text_argument(j, a[0], "count");
@@ -306,7 +307,7 @@ static const value *m_rpartition(tn__jinja *j, const value *self,
     return partition(j, self, a[0], true);
 }
 
-/* Splits at the last occurrences of a text first. */
+/* Splits at the last occurrences of a string first. */
 static const value *m_rsplit(tn__jinja *j, const value *self, const value **a)
 {
     int64_t most = count_argument(j, a[1]);

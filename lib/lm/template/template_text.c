@@ -1,4 +1,4 @@
-/* template_text.c: texts that grow, and values as text: as they are printed,
+/* template_text.c: strings that grow, and values as text: as they are printed,
  * and as JSON, which is also read. Both have the digits and escapes of
  * Python. */
 #include <lm/template/template.h>
@@ -75,7 +75,7 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
     add_word(j, to, out);
 }
 
-/* Appends a text as Python's repr prints it. */
+/* Appends a string as Python's repr prints it. */
 static void add_quoted(tn__jinja *j, tn__jinja_text *to, const value *v)
 {
     const bool twice = memchr(v->text, '\'', v->bytes) &&

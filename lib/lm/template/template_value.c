@@ -1,4 +1,4 @@
-/* template_value.c: the values of chat templates: numbers, texts, lists,
+/* template_value.c: the values of chat templates: numbers, strings, lists,
  * dictionaries. Makes, reads and compares them. */
 #include <lm/template/template.h>
 

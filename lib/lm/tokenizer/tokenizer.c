@@ -1,5 +1,5 @@
-/* tokenizer.c: opens a tokenizer from a file or a folder, and answers questions
- * about its vocabulary. */
+/* tokenizer.c: opens a tokenizer from a file or a folder, and looks up tokens
+ * of its vocabulary. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <errno.h>

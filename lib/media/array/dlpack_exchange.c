@@ -72,7 +72,8 @@ static int to_object(struct DLManagedTensorVersioned *managed,
     tn_tensor *x = scope ? tn__dlpack_take(managed, false, name) : NULL;
     void *object = x ? object_from(x) : NULL;
     tn_scope_close(scope);
-    if (!x && managed && managed->deleter) /* the call takes it in any case */
+    if (!x && managed && managed->deleter) /* the call takes ownership of it,
+                                              also if it fails */
         managed->deleter(managed);
     if (!object)
         return -1;

@@ -63,7 +63,7 @@ tn_status tn__dlpack_describe(tn_tensor *x, tn__dl_tensor *out,
         .device = {.type = TN__DL_CPU},
         .ndim = tn_tensor_ndim(x),
         .dtype = {.lanes = 1},
-        /* DLPack has no const; receivers do not change them */
+        /* DLPack has no const, but receivers do not change these arrays */
         .shape = (int64_t *)(uintptr_t)tn_tensor_shape(x),
         .strides = (int64_t *)(uintptr_t)tn_tensor_strides(x)};
     for (int i = 0; i < DTYPE_COUNT; i++)

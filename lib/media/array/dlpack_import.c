@@ -12,8 +12,9 @@
 TN_OPTIONS_TYPE(tn_dlpack_import, "dlpack_import", "managed",
                 TN_DLPACK_IMPORT_OPTIONS_LIST)
 
-/* Memory of others. Its deleter is called once, when the storage is freed, but
- * only if the tensor was made: after a failure it belongs to the caller. */
+/* Memory of another library. Its deleter is called once, when the storage is
+ * freed, but only if the tensor was made: after a failure it belongs to the
+ * caller. */
 typedef struct loan {
     struct DLManagedTensor *plain;             /* one of the two */
     struct DLManagedTensorVersioned *versioned;

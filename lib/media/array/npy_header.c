@@ -247,7 +247,7 @@ static tn_status dtype_of(tn__npy_header *header, const char *descr,
 
 /* ---- the header ----------------------------------------------------------- */
 
-/* Parses the dict. Sets *structured if descr is no string. */
+/* Parses the dict. Sets *structured if descr is not a string. */
 static bool literal(parser *r, tn__npy_header *header, char *descr,
                     size_t room, bool *structured)
 {

@@ -2,8 +2,8 @@
  *
  * A pickle is a program for a stack machine. This machine has only the
  * instructions that build data, and it "calls" only the rows of a table
- * (pickle_call.c), each of which makes a value of this header. No name of a file
- * is looked up anywhere else. */
+ * (pickle_call.c), each of which makes a value of this header. Names in a file
+ * are looked up only in this table. */
 #ifndef TN_MEDIA_ARRAY_PICKLE_H
 #define TN_MEDIA_ARRAY_PICKLE_H
 
@@ -93,7 +93,7 @@ typedef struct tn__pickle {
     uint64_t value_count, used_bytes, most_bytes; /* 0: not yet known */
     tn__torch_storage **bucket; /* storages by the hash of their keys */
     size_t bucket_count, storage_count;
-    /* of the pickle that runs; NULL and 0 when none does */
+    /* position in the pickle that runs; NULL and 0 if none runs */
     const uint8_t *start, *p, *end;
     tn__pickle_value **stack, **memo;
     size_t *mark;
@@ -131,7 +131,7 @@ tn__pickle_value *tn__pickle_call(tn__pickle *pickle,
 /* Makes the storage of a persistent id. */
 tn__pickle_value *tn__pickle_persistent(tn__pickle *pickle,
                                         const tn__pickle_value *id);
-/* Returns the text of a name that is a value of the tree, such as
+/* Returns the string of a name that is a value of the tree, such as
  * "torch.float32", or NULL. */
 const char *tn__pickle_name_text(const struct tn__pickle_name *name);
 

@@ -1,5 +1,5 @@
-/* pickle_call.c: the names that a pickle of torch.save may refer to, and what
- * each makes of its arguments.
+/* pickle_call.c: the names to which a pickle of torch.save may refer, and the
+ * value that each makes from its arguments.
  *
  * Source: torch/_utils.py and torch/serialization.py of PyTorch 2.15. */
 #include <media/array/pickle.h>
@@ -270,7 +270,7 @@ static tn__pickle_value *make_size(tn__pickle *pickle,
     return copy_items(pickle, TN__PICKLE_TUPLE, arguments->item[0]);
 }
 
-/* torch.device("cuda", 0) is the text "cuda:0". */
+/* torch.device("cuda", 0) becomes the string "cuda:0". */
 static tn__pickle_value *make_device(tn__pickle *pickle,
                                      const tn__pickle_value *arguments)
 {

@@ -57,7 +57,7 @@ static tn_status malformed(const tn_safetensors_shards *shards,
                                     why);
 }
 
-/* Opens a file of the folder of the index, and returns its number, or a negative
+/* Opens a file of the folder of the index, and returns its index, or a negative
  * status. */
 static int open_file(tn_safetensors_shards *shards, const char *name)
 {

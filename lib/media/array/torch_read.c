@@ -136,7 +136,8 @@ static bool read_preamble(tn_torch_file *file, const uint8_t **p,
     return true;
 }
 
-/* Stores where each storage begins. `at` is the place after the pickles. */
+/* Stores where each storage begins. `at` is the offset of the first byte after
+ * the pickles. */
 static bool place_storages(tn_torch_file *file, const tn__pickle_value *keys,
                            uint64_t at, const char *call)
 {

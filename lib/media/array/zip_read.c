@@ -82,9 +82,9 @@ static tn_status find_end(const tn__array_source *source, uint8_t *end,
     return status;
 }
 
-/* Replaces the numbers of the end record by those of zip64, if there is its
- * locator. *end_at becomes the place of the record that follows the
- * directory. */
+/* Replaces the numbers of the end record by the zip64 numbers, if the archive
+ * has a zip64 locator. Sets *end_at to the offset of the record that follows
+ * the directory. */
 static tn_status find_end64(const tn__array_source *source, place *directory,
                             uint64_t *end_at, const char *call)
 {
@@ -427,7 +427,8 @@ static tn_status inflate_member(const tn__zip *zip,
     uint64_t at = member->at, left = member->packed_bytes;
     uint64_t out_left = member->bytes;
     int result = Z_OK;
-    uint8_t spare; /* room to see more bytes than there should be */
+    uint8_t spare; /* one more byte, to detect a member that is longer than
+                      stated */
     z->next_out = out;
     while (result == Z_OK) {
         if (!z->avail_in && left) {

@@ -150,7 +150,7 @@ static bool list_images(const char *path, names *images, int depth)
     return good;
 }
 
-/* Lists the images of class number i, whose path is given. */
+/* Lists the images of the class with index i, whose path is given. */
 static bool list_class(tn_image_folder *self, int64_t i, const char *path)
 {
     const int64_t from = self->paths.count;

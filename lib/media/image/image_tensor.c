@@ -67,7 +67,8 @@ bool tn__pixels_open(tn__pixels *out, tn_tensor *image, const char *call,
     tn_tensor *flat = tn_contiguous(image);
     out->data = flat ? tn_tensor_data(flat) : NULL;
     if (!out->data) {
-        /* Replaces the advice of tensor_data, which is another call. */
+        /* Replaces the message of tensor_data, since the program called a
+         * transform. */
         if (!pending && tn_error_code() == TN_ERR_DEVICE) {
             tn_error_clear();
             tn_error_refuse(TN_ERR_DEVICE, call, given, 1,

@@ -1,8 +1,8 @@
 /* resample.c: resizes planes: a pass over columns, then one over rows.
  *
  * Only rows and columns that the wanted part of the result depends on are
- * computed. Rows of the first pass are kept in a ring, so that they are in the
- * cache when the second pass reads them. */
+ * computed. Rows of the first pass are stored in a ring buffer, so that they
+ * are in the cache when the second pass reads them. */
 #include <media/image/resample.h>
 
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* warp.c: rotation and affine transforms.
  *
- * The inverse matrix maps a pixel of the result to a place in the image. Places
- * are measured from the image's centre, and computed in float32 in the order of
- * torchvision's grid, so that "nearest" chooses the same pixels. */
+ * The inverse matrix maps a pixel of the result to a position in the image.
+ * Positions are measured from the image's centre, and computed in float32 in
+ * the order of torchvision's grid, so that "nearest" chooses the same
+ * pixels. */
 #include <media/image/image_tensor.h>
 
 #include <math.h>

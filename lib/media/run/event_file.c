@@ -96,7 +96,8 @@ static tn_status append(tn_events *e, const char *call, const tn__message *m)
         e->end += (off_t)count;
     } else {
         const int why = errno;
-        /* If the file cannot be cut, readers stop at the incomplete record. */
+        /* If the file cannot be truncated, readers stop at the incomplete
+         * record. */
         const int cut = ftruncate(e->fd, e->end);
         (void)cut;
         status = fail(call, "events", e->path, why);

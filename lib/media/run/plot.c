@@ -102,7 +102,7 @@ static void free_line(line *l)
     free(l->smooth);
 }
 
-/* Keeps the least and the largest value of each group of points, in their
+/* Selects the smallest and the largest value of each group of points, in their
  * order, so that spikes stay visible. */
 static void thin(line *l)
 {
@@ -286,8 +286,8 @@ static void put_plot(page *p, const plot *g, bool smooth, int x, int y)
     put(p, "</svg>\n");
 }
 
-/* Makes the lines and axes of a tag. run_of[i] is the number of the run of
- * curve i. False if memory runs out. */
+/* Makes the lines and axes of a tag. run_of[i] is the index of the run of curve
+ * i. False if memory runs out. */
 static bool make_plot(plot *g, const tn__curve_list *list, const int *run_of,
                       const char *tag, const tn_curves_plot_options *o)
 {
@@ -378,7 +378,7 @@ static const char script[] =
 
 typedef struct picture {
     const tn__curve_list *list;
-    int *run_of;       /* owned; the number of the run of each curve */
+    int *run_of;       /* owned; the index of the run of each curve */
     const char **run;  /* owned; run_count different runs, in their order */
     int run_count;
     const char **tag;  /* owned; tag_count different tags, sorted */

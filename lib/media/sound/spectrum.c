@@ -166,7 +166,8 @@ tn_tensor *tn_spectrogram_with(tn_tensor *waveform, int64_t n_fft,
 
 /* ---- the inverse ----------------------------------------------------------------- */
 
-/* Adds frames (lines, n_fft, count) at their places: (lines, time). */
+/* Adds frames (lines, n_fft, count) at their positions in time; returns (lines,
+ * time). */
 static tn_tensor *overlap_add(const frames *f, tn_tensor *x, int64_t time)
 {
     const int64_t lines = tn_tensor_size(x, 0);

@@ -138,8 +138,8 @@ tn_tensor *tn__box_tensor(const void *data, tn_dtype dtype, tn_dims_list shape,
     return x && tn_tensor_device(x) != device ? tn_to(x, device) : x;
 }
 
-/* Tells whether score a comes before an equal or smaller score b, where a
- * stands before b. */
+/* Returns whether score a comes before score b, where a is before b in memory
+ * and b is not larger. */
 static bool comes_first(double a, double b)
 {
     return isnan(a) || !(b > a || isnan(b));

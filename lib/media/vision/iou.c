@@ -26,7 +26,7 @@ TN_OPTIONS_TYPE(tn_sigmoid_focal_loss, "sigmoid_focal_loss", "inputs, targets",
 enum { XYXY, XYWH, CXCYWH, FORMATS };
 static const char *const format_name[FORMATS] = {"xyxy", "xywh", "cxcywh"};
 
-/* Returns the number of a format, or -1 with an error. */
+/* Returns the index of a format, or -1 with an error. */
 static int format_of(const char *call, const char *argument, const char *name)
 {
     for (int i = 0; i < FORMATS; i++)
@@ -201,7 +201,8 @@ static bool check_pair(const char *call, tn_tensor *a, tn_tensor *b)
     return false;
 }
 
-/* Applies a formula to boxes a (..., N, 4) and b (..., M, 4), each with each. */
+/* Applies a formula to boxes a (..., N, 4) and b (..., M, 4), for each pair of
+ * boxes. */
 static tn_tensor *each_pair(formula *f, tn_tensor *a, tn_tensor *b, int format,
                             double eps)
 {

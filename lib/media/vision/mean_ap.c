@@ -204,8 +204,8 @@ static const double area_range[SIZES][2] = {
     {0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
 
 /* The detections and true boxes of one class. The detections of an image are
- * adjacent, by descending score. rank: the place of a detection in its image.
- */
+ * adjacent, by descending score. rank: the index of a detection in this order
+ * within its image. */
 typedef struct group {
     const entry **found, **truth;
     int64_t *rank;
@@ -481,7 +481,7 @@ static double mean(const double *sum, int64_t stride, int from, int to,
                : -1;
 }
 
-/* Returns the number of the threshold t, or `count` if there is none. */
+/* Returns the index of the threshold t, or `count` if there is none. */
 static int find(const double *threshold, int count, double t)
 {
     int i = 0;

@@ -1,6 +1,6 @@
-/* nms.c: choosing boxes. Suppression is sequential: whether a box is kept
- * depends on all boxes that were kept before. So it runs on the host, where it
- * compares each box to the kept ones in blocks, and needs no matrix of all
+/* nms.c: selects boxes. Suppression is sequential: whether a box is kept
+ * depends on all boxes that were kept before it. So it runs on the host, where
+ * it compares each box to the kept ones in blocks, and needs no matrix of all
  * pairs. */
 #include <media/vision/boxes.h>
 
@@ -223,8 +223,8 @@ tn_tensor *tn_remove_small_boxes(tn_tensor *boxes, double min_size)
     return tn_scope_result(scope, at);
 }
 
-/* Returns bound, or the largest number of an integer dtype if that is less: a
- * larger bound changes nothing, but would wrap around in this dtype. */
+/* Returns bound, or the largest number of an integer dtype if that is smaller:
+ * a larger bound changes nothing, but would wrap around in this dtype. */
 static int64_t fit_bound(int64_t bound, tn_dtype dtype)
 {
     const int64_t most = dtype == TN_I8    ? INT8_MAX

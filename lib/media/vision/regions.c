@@ -149,7 +149,7 @@ static bool add_region(const job *j, const double *r, const axis a[2],
 }
 
 /* Fills m with the cells of regions from `first`, until it has MOST_TERMS
- * terms. Returns the number of the next region, or -1 with an error. */
+ * terms. Returns the index of the next region, or -1 with an error. */
 static int64_t fill(const job *j, int64_t first, axis *a, tn__sparse *m)
 {
     int64_t i = first;

@@ -299,7 +299,7 @@ static void widen(const tn_tensor *x, tn__onnx_window *w, bool ceil_mode)
         const int64_t size = tn_tensor_size(x, i + 2);
         const int64_t span = size + w->before[i] + w->after[i] - reach;
         if (span <= -w->stride[i])
-            continue; /* not even one window: the pool says so */
+            continue; /* not even one window fits: the pool reports the error */
         int64_t count = (span + w->stride[i] - 1) / w->stride[i] + 1;
         if ((count - 1) * w->stride[i] >= size + w->before[i])
             count--;

@@ -74,7 +74,7 @@ static void vectorize(tn__onnx_call *c, const int64_t *x, int64_t rows,
         const int64_t from = counts->ints[n - 1],
                       to = n < counts->count ? counts->ints[n] : pool->count,
                       grams = (to - from) / n;
-        /* skips between the elements of a single number do not exist */
+        /* an n-gram of a single number has no skips between elements */
         const int64_t skips = n > 1 ? tn__onnx_int(c, SKIPS) : 0;
         for (int64_t r = 0; r < rows && n >= tn__onnx_int(c, SHORTEST) &&
                             n <= tn__onnx_int(c, LONGEST);
