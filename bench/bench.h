@@ -114,9 +114,9 @@ double bench_sample(const bench_work *work, bench_state *state, int64_t calls);
 int64_t bench_calls(const bench_work *work, bench_state *state,
                     double round_ns);
 /* Waits some milliseconds, until worker threads of Tenon and of OpenMP go to
- * sleep. They spin that long after their last work, and would take processor
- * time from the next measurement. The wait is a busy loop, so that this core
- * keeps its clock frequency. */
+ * sleep. They spin for some time after their last work, and would take
+ * processor time from the next measurement. The wait is a busy loop, so that
+ * this core keeps its clock frequency. */
 void bench_rest(void);
 
 /* ---- count.c: instructions ----------------------------------------------- */

@@ -1,4 +1,4 @@
-/* fine_tune.c: a network that knows the digits 0 to 4 learns 5 to 9 from a few
+/* fine_tune.c: a network trained on the digits 0 to 4 learns 5 to 9 from a few
  * images.
  *
  *     fine_tune [DATA.csv.gz] [FILE]

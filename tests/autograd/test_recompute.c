@@ -1,6 +1,6 @@
 /* Tests functions whose saved values are recomputed (activation checkpointing):
- * results and gradients have the same bits as without, less memory is used, and
- * errors in the second run are reported. */
+ * results and gradients are bit-identical to those without recomputation, less
+ * memory is used, and errors in the second run are reported. */
 #include <base/memory.h>
 #include <tenon/hook.h>
 #include <tenon/ops.h>

@@ -31,7 +31,7 @@ struct call {
     tn_tensor *leaf[ROOM]; /* inputs of gradcheck, in order */
     int leaf_count;
     int leaf_of[TN__OP_MAX_ARGS]; /* index of the argument's (first) leaf; -1 if
-                                   * it is no leaf */
+                                   * it is not a leaf */
     char kind[TN__OP_MAX_ARGS];   /* the word's kind letter; the letters S and L
                                    * modify it */
     int output;

@@ -1,5 +1,5 @@
 /* Tests divisions of many numbers by the same number. The cpu plugin replaces
- * them by multiplications if those give the same bits. Compares them with C's
+ * them by multiplications if those give identical bits. Compares them with C's
  * division, for every instruction set. */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Tests broadcast operands, and operands of separate contiguous rows, which the
- * cpu plugin reads in place. Results have the bits of the interpreter, or of a
- * plain loop, for every instruction set. */
+ * cpu plugin reads in place. Results are bit-identical to those of the
+ * interpreter, or of a plain loop, for every instruction set. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"

@@ -1,4 +1,4 @@
-/* A product of two to eight rows has the bits of the same rows in a larger
+/* A product of two to eight rows is bit-identical to the same rows in a larger
  * product, although it is computed in another way: float matrices are read in
  * place, and large half matrices are converted in slices. */
 #include <tap.h>

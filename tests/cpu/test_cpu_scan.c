@@ -53,7 +53,7 @@ static double load(const void *memory, tn_dtype dtype, int64_t at)
 }
 
 /* Returns the value's bits in this dtype: BF16 is rounded to nearest even; all
- * NaNs have the same bits. */
+ * NaNs get the same bits. */
 static uint64_t stored(tn_dtype dtype, double value)
 {
     float x = (float)value;

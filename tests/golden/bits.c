@@ -1,10 +1,11 @@
-/* bits.c: checks that every operator gives the reference plugin's bits.
+/* bits.c: checks that every operator gives results bit-identical to the
+ * reference plugin's.
  *
  *     bits [DEVICE [DIR [EVERY [SIZES]]]]   every EVERYth (1) sample of each
  *                                           file in DIR/ops, on DEVICE (cpu)
  *
  * A sample of tests/golden runs on `reference` and on the device. Outputs and
- * gradients must have equal bits; all NaNs are equal. Other bits are allowed
+ * gradients must be bit-identical; all NaNs are equal. Other bits are allowed
  * for two causes: the device used its own matrix product, convolution or
  * attention, which may sum in any order; or other_bits.def lists the operator
  * with a reason. Results must then be within the operator's tolerance or, if

@@ -3,11 +3,11 @@
  *     layouts [DIR [EVERY]]   every EVERYth (1) sample of each file in DIR/ops
  *
  * A sample of tests/golden runs with contiguous inputs, then with the same
- * values in other layouts. Outputs and gradients must have the same bits; if
- * the device's matrix product or convolution ran, which may sum in any order,
- * they must be within the operator's tolerance. Prints one TAP line for each
- * layout, with counts. A call that is rejected with contiguous inputs is
- * skipped; a call that is rejected only in another layout is a failure. */
+ * values in other layouts. Outputs and gradients must be bit-identical; if the
+ * device's matrix product or convolution ran, which may sum in any order, they
+ * must be within the operator's tolerance. Prints one TAP line for each layout,
+ * with counts. A call that is rejected with contiguous inputs is skipped; a
+ * call that is rejected only in another layout is a failure. */
 #include "golden.h"
 #include "vendor.h"
 

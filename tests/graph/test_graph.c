@@ -1,5 +1,5 @@
-/* Recorded graphs: a replay gives the same bits as running the step, on the
- * device of TENON_DEVICE. Recording a step that cannot be replayed is an
+/* Recorded graphs: a replay gives results bit-identical to running the step, on
+ * the device of TENON_DEVICE. Recording a step that cannot be replayed is an
  * error. */
 #include <tenon/tenon.h>
 

@@ -1,4 +1,4 @@
-/* test_generate.c: tests that a request gets the same bits alone and in a
+/* test_generate.c: tests that a request gets identical bits alone and in a
  * batch, for any block size of prompt tokens and any number of threads, that
  * sampling follows its options, and that wrong arguments are rejected. */
 #include <tap.h>
@@ -508,7 +508,7 @@ static void refusals(void)
            "another takes its place");
     ok(isnan(tn_lm_score(lm, ids, 1, NULL)), "one token has no score");
     tn_error_clear();
-    /* a cache that is truncated gives the same bits when it continues */
+    /* a cache that is truncated gives identical bits when it continues */
     float a[64], b[64];
     t.ids = ids + 5;
     t.count = 2;
@@ -520,7 +520,7 @@ static void refusals(void)
 
 int main(void)
 {
-    /* Only with this variable do opencl and cuda give the same bits alone and
+    /* Only with this variable do opencl and cuda give identical bits alone and
      * in a batch. */
     setenv("TENON_DETERMINISTIC", "1", 1);
     plan_later();

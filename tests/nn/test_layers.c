@@ -1,6 +1,6 @@
 /* test_layers.c: tests the layers of nn_layers.h and nn_loss.h: their printed
  * form, wrong arguments, and the distributions of the random layers.
- * tests/golden checks the values of the others. */
+ * tests/golden checks the values of the other layers. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

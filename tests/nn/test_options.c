@@ -276,8 +276,8 @@ static void test_unnamed(void)
 /* ---- defaults ----------------------------------------------------------- */
 
 /* Checks that the default is PyTorch's, and that tn_options_init sets the same
- * value. tn_options_init knows only the calls that are linked into the program,
- * so `linked` makes the linker include this call. */
+ * value. tn_options_init supports only the calls that are linked into the
+ * program, so `linked` makes the linker include this call. */
 #define DEFAULT(call, CALL, name, value)                                      \
     do {                                                                      \
         tn_nn_##call##_options mine = TN_NN_##CALL##_OPTIONS, theirs;         \

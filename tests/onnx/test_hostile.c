@@ -323,7 +323,7 @@ static void check_versions(void)
     refused("no graph", "an empty file");
 }
 
-/* A small file can ask for huge constants. They must not be computed when the
+/* A small file can request huge constants. They must not be computed when the
  * file is opened, and must be an error in a run. */
 static void check_bombs(void)
 {

@@ -1,8 +1,8 @@
-/* One operator for each kind of kernel gives the cpu's bits on an OpenCL
- * device: pointwise (vectors, odd sizes, strides), rows that one team of
- * work-items reduces, longer rows, gathers, loops, random numbers, and the
- * other four primitives. The cases are few and small, so that test_oclgrind.sh
- * can check each memory access. */
+/* One operator for each kind of kernel gives results bit-identical to the cpu's
+ * on an OpenCL device: pointwise (vectors, odd sizes, strides), rows that one
+ * team of work-items reduces, longer rows, gathers, loops, random numbers, and
+ * the other four primitives. The cases are few and small, so that
+ * test_oclgrind.sh can check each memory access. */
 #include "tap.h"
 
 #include <stdlib.h>

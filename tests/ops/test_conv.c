@@ -1,6 +1,6 @@
 /* test_conv.c: compares convolution by the device's extension with convolution
  * by im2col, which a device without the extension uses: results and all three
- * gradients, for random shapes, with the same bits for 1, 2 and 7 threads and
+ * gradients, for random shapes, with identical bits for 1, 2 and 7 threads and
  * each instruction set. A process can open a device only once, so each
  * combination runs in a new process of this program, which prints a hash. */
 #include <device/device.h>

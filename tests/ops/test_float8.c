@@ -1,4 +1,4 @@
-/* test_float8.c: float8 tensors are stored, converted and moved, with the same
+/* test_float8.c: float8 tensors are stored, converted and moved, with identical
  * bits on every device.
  *
  * Conversion rounds to nearest, ties to even, and saturates: a finite number

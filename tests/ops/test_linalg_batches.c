@@ -1,6 +1,6 @@
 /* Batches of small matrices, which a device may factor in parallel. The factors
  * have the properties that LAPACK guarantees, for many kinds of matrices, and a
- * matrix's results have the same bits at any position in a batch. */
+ * matrix's results are bit-identical at any position in a batch. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

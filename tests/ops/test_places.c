@@ -466,7 +466,7 @@ static void test_runs_outside(void)
 /* ---- quantiles ----------------------------------------------------------- */
 
 /* quantile with a number selects elements, with a list it sorts; both must give
- * the same bits. Compares values and gradients; some rows contain NaN. */
+ * identical bits. Compares values and gradients; some rows contain NaN. */
 static void test_quantile(tn_dtype dtype)
 {
     static const double parts[] = {0, .1, .25, .5, .7, .9, .999, 1};

@@ -1,6 +1,6 @@
 /* test_quantized.c: tests weights in the block formats of GGUF files. Compares
- * dequantised weights with gguf-py's bits, and products with loops of this
- * file. */
+ * the bits of dequantised weights with gguf-py's, and products with loops of
+ * this file. */
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -169,7 +169,7 @@ static void check_definition(int f)
     tn_scope_close(scope);
 }
 
-/* Every row has the same bits alone, in a batch and with other numbers of
+/* Every row is bit-identical alone, in a batch and with other numbers of
  * threads, with and without the device's extension. */
 static void check_rows(int f, int64_t m, int64_t n, int64_t count)
 {

@@ -1,5 +1,5 @@
 /* Tests parameter groups, and optimizer state in files: resumed training gives
- * the same bits. */
+ * identical bits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

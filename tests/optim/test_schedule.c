@@ -187,7 +187,8 @@ static void test_functions(void)
     is_double_near(tn_optim_lr(optim), 0.05, 1e-15, "without a change");
 }
 
-/* A second parameter group is near its lower bound; NaN is no improvement. */
+/* A second parameter group is near its lower bound; NaN is not a
+ * improvement. */
 static void test_plateau(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 1);
@@ -241,8 +242,8 @@ static void step_any(tn_schedule *schedule)
     tn_schedule_step_metric(schedule, metric(tn_schedule_steps(schedule)));
 }
 
-/* Stops after each step: a run restored from the checkpoint continues with the
- * same bits. */
+/* Stops after each step: a run restored from the checkpoint continues with
+ * identical bits. */
 static void test_resume_all(void)
 {
     char path[] = "/tmp/tenon-test-schedules-XXXXXX";

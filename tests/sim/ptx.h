@@ -53,7 +53,8 @@ typedef struct ptx_ins {
     uint8_t part;            /* LD, ST: bytes of each element of a vector */
     uint8_t is_signed, kind; /* is_signed: for LD; kind: for ATOM */
     uint8_t align;           /* alignment in bytes: `bytes`, but smaller for the
-                                last bytes of a COPY whose size is no multiple */
+                                last bytes of a COPY whose size is not a
+                                multiple */
     uint8_t unless;          /* the guard predicate is negated */
     int32_t guard;           /* slot of the guard predicate; -1: none */
     union {

@@ -110,7 +110,7 @@ static bool number(tn__pickle *pickle, int bytes, uint64_t *out)
     return true;
 }
 
-/* A length of so many bytes, and the bytes that it counts. */
+/* Reads a length, stored in length_bytes bytes, and then as many bytes. */
 static bool counted(tn__pickle *pickle, int length_bytes, const uint8_t **out,
                     size_t *out_bytes)
 {

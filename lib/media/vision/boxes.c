@@ -138,8 +138,9 @@ tn_tensor *tn__box_tensor(const void *data, tn_dtype dtype, tn_dims_list shape,
     return x && tn_tensor_device(x) != device ? tn_to(x, device) : x;
 }
 
-/* Returns whether score a comes before score b, where a is before b in memory
- * and b is not larger. */
+/* Returns whether score a precedes score b in descending order. a is the
+ * earlier one in the input, so it also precedes an equal b. NaN counts as the
+ * largest score. */
 static bool comes_first(double a, double b)
 {
     return isnan(a) || !(b > a || isnan(b));

@@ -258,7 +258,7 @@ static void test_bad(void)
 }
 
 /* Decodes each prefix of a file, and the file with each byte changed. The limit
- * bounds what a changed size can ask for. */
+ * bounds the memory that a changed size can request. */
 static void test_each_byte(const char *name)
 {
     void *data;
