@@ -17,8 +17,7 @@ typedef struct bench_state {
     const int64_t *size;
     tn_tensor *a, *b, *c;
     tn_module *net;
-    tn_module *part[2]; /* two parts of net, for a forward pass that is written
-                         * out in C */
+    tn_module *part[2]; /* two parts of net, for a forward pass written in C */
     tn_optim *optim;
     tn_tensor *loss; /* the loss of a training step; valid within the scope of
                       * the step */
@@ -147,7 +146,8 @@ double bench_bound_ns(bench_bound bound);
 const char *bench_bound_name(bench_bound bound);
 void bench_limit_close(bench_limit *limit);
 
-/* ---- losses.c: do both do the same? -------------------------------------- */
+/* ---- losses.c: do both train the same network?
+ * -------------------------------------- */
 
 typedef struct bench_peer bench_peer;
 

@@ -14,9 +14,9 @@
  * numbers are their argument numbers.
  *
  * Each operator is one row of the operator table. If the table defines the
- * operator by a text in the kernel language, its gradient is a kernel, which is
- * derived automatically or written in the table. If a C function computes the
- * operator or lays out its iteration space, its gradient is a C function
+ * operator in the kernel language, its gradient is a kernel, which is derived
+ * automatically or written in the table. If a C function computes the operator
+ * or builds its iteration space, its gradient is a C function
  *
  *     tn_status tn__grad_<name>(const tn__node *node, tn_tensor *const *g,
  *                               tn_tensor **out);

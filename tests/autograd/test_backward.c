@@ -52,8 +52,8 @@ static void test_accumulation(void)
     tn_tensor_set_grad(x, NULL);
     ok(tn_tensor_grad(x) == NULL, "a gradient can be forgotten");
 
-    /* A node that two paths reach runs once, with the sum of both
-     * cotangents. */
+    /* A node that two paths reach runs once, with the sum of both incoming
+     * gradients. */
     tn_tensor *y = tn_exp(x), *z = tn_add(tn_mul(y, y), tn_sin(y));
     tn_backward(tn_sum(z));
     double e2 = exp(2), e3 = exp(3);
@@ -89,7 +89,7 @@ static void test_sums(void)
     tn_backward(tn_sum(y));
     is_double_near(at(tn_tensor_grad(w), 3), 12, 1e-12,
                    "d sum(w w w) / dw, w all ones");
-    /* If two inputs share a cotangent, it is not modified in place. */
+    /* If two inputs share a gradient tensor, it is not modified in place. */
     tn_tensor *a = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
     tn_tensor *b = tn_mul_scalar(a, 1), *c = tn_mul_scalar(a, 1);
     tn_tensor *in[] = {b, c}, *out[2];
@@ -307,7 +307,8 @@ static void test_grad(void)
     tn_grad(tn_sum(g), &w, 1, &again);
     is_pair(again, exp(1), exp(2), "a leaf's gradient has a gradient");
     tn_tensor_set_grad(w, NULL); /* otherwise w and its gradient, which refers
-                                  * to w, would keep each other alive */
+                                  * to w, would hold references to each other
+                                  * forever */
 
     tn_tensor *unused = leaf(0, 0), *both[] = {x, unused};
     is_int(tn_grad(tn_sum(tn_exp(x)), both, 2, out, .allow_unused = true),

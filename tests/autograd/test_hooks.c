@@ -495,8 +495,8 @@ static tn_tensor *tells_graph(tn_tensor *grad, void *seen)
     return NULL;
 }
 
-/* If the cotangent requires a gradient, the gradient rule uses differentiable
- * operators instead of a faster kernel without a derivative. */
+/* If the incoming gradient requires a gradient, the gradient rule uses
+ * differentiable operators instead of a faster kernel without a derivative. */
 static void test_given_gradient(void)
 {
     tn_tensor *x = leaf(1, 2), *with = leaf(3, 4), *slope = NULL;

@@ -10,8 +10,8 @@
 #include "isa_here.h"
 #include "kernel/kernel.h"
 
-enum { COUNT = 4099 }; /* no multiple of a vector's length, so that loops have a
-                        * remainder */
+enum { COUNT = 4099 }; /* not a multiple of a vector's length, so that loops
+                        * have a remainder */
 
 static const struct set {
     const char *name;

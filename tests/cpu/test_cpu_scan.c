@@ -219,8 +219,8 @@ static void test_places(void)
     buffer_drop(s.out_index.buffer);
 }
 
-/* Applies one step of a scan to *fold. Returns whether x replaces the running
- * value. */
+/* Applies one step of a scan to *fold, the running value. Returns whether x
+ * replaces the running value. */
 static bool takes_over(unsigned kind, double *fold, double x)
 {
     const bool takes = isnan(x) || (kind == TN_REDUCE_MAX ? x >= *fold

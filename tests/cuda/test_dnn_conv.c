@@ -1,4 +1,4 @@
-/* On a GPU with cuDNN, its convolutions and their gradients have no greater
+/* On a GPU with cuDNN, its convolutions and their gradients have no larger
  * errors than sums in their dtype, compared with float64 on the cpu: no TF32
  * and no less accurate transform is used. SKIP without such a GPU. */
 #include "../plugins/folder.h"

@@ -128,8 +128,8 @@ static void test_discrete(void)
     ok(s && tn_tensor_ndim(s) == 0, "one sample of one row is a scalar");
 }
 
-/* The gradient of a sample by scale is the noise (x - loc) / scale that it was
- * made from. */
+/* The gradient of a sample x with respect to scale is (x - loc) / scale, the
+ * noise from which x was made. */
 static void test_rsample(void)
 {
     tn_tensor *loc = tn_requires_grad(ROW(1, -3));

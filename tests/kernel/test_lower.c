@@ -277,8 +277,8 @@ static int place_of(const tn_program *p, const char *name)
 }
 
 /* The order of functions depends only on the program, not on kernels that the
- * process compiled before. Otherwise two processes would have different
- * sources, and the cache an entry for each. */
+ * process compiled before. Otherwise two processes would make different
+ * sources, and the cache would have an entry for each. */
 static void test_functions(void)
 {
     const tn_program *one =

@@ -1,4 +1,4 @@
-/* Tests the parser's error messages, and that no text makes it crash. */
+/* Tests the parser's error messages, and that no source makes it crash. */
 #include <tenon/base.h>
 
 #include "../tap.h"

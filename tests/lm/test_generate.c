@@ -52,8 +52,8 @@ static void generate_alone(tn_lm *lm, int which, int64_t block, text *out)
     tn_scope_close(scope);
 }
 
-/* Adds the requests to a batch one after another, each `apart` steps after the
- * previous one, and generates them together. */
+/* Adds the requests to a batch one after another, each one `apart` steps after
+ * the previous one, and generates them together. */
 static void generate_together(tn_lm *lm, int apart, int64_t block, text *out)
 {
     int64_t prompt[LONGEST];

@@ -52,8 +52,8 @@ static void write_text(const char *folder, const char *name, const char *text)
         bail_out("%s: %s", path, strerror(errno));
 }
 
-/* Makes a folder with the config of a model of data/, in which the text `from`
- * is replaced by `to`, and a link to the model's weights. */
+/* Makes a folder with the config of a model of data/, in which the string
+ * `from` is replaced by `to`, and a link to the model's weights. */
 static const char *altered(const char *model, const char *from, const char *to)
 {
     static char folder[2048];

@@ -126,8 +126,8 @@ static bool call_zero_grad(void *m)
     X(nn_adaptive_log_softmax_forward,                                         \
       tn_nn_adaptive_log_softmax_forward(m, x, x, NULL))
 
-/* Makes call number `number`, counted from 0, and stores its name; NULL after
- * the last one. */
+/* Makes the call with index `number` and stores its name; NULL after the last
+ * one. */
 static bool attempt(int number, void *m, const char **name)
 {
     int at = 0;

@@ -1,5 +1,5 @@
-/* test_nodes.c: tests operators in models of one node, where models use them
- * seldom, or where this library has a way of its own. */
+/* test_nodes.c: tests operators in models of one node, for features that models
+ * use seldom, or that this library computes in its own way. */
 #include <onnx/scratch.h>
 #include <tenon/onnx.h>
 
@@ -32,7 +32,7 @@ static tn_tensor *ints(int64_t x)
     return tn_full(tn_dims(1), x, .dtype = TN_I64);
 }
 
-/* What models use seldom. Results are those of ONNX Runtime. */
+/* Features that models use seldom. Results are those of ONNX Runtime. */
 static void check_nodes(void)
 {
     tn_tensor *x = tn_arange(1, 5, 1, .dtype = TN_F32);

@@ -41,12 +41,12 @@ int misuse_call(const tn_op *op, const tn_value *value, int count);
 /* Checks the properties after a call that returned `made`: a number of results,
  * or a negative status. Returns the violated property, or NULL. */
 const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out);
-/* Writes the call as text: its operator and its values. */
+/* Writes the call as a string: its operator and its values. */
 void misuse_describe(char *text, size_t room, const tn_op *op,
                      const tn_value *value, int count);
 
-/* Makes every `every`th variation of a call, starting at number `first`. value
- * has one value for each argument. */
+/* Makes every `every`th variation of a call, starting at the variation with
+ * index `first`. value has one value for each argument. */
 void misuse_vary(const tn_op *op, const tn_value *value, int first, int every);
 
 /* Returns a small, valid value for argument i, chosen by the random number

@@ -20,7 +20,7 @@ static void same(const char *name, tn_tensor *got, tn_tensor *want)
     tn_error_clear();
 }
 
-/* The result has the promoted dtype of all tensors, whichever position has the
+/* The result has the promoted dtype of all tensors, whichever argument has the
  * widest dtype. */
 static void check_dtypes(void)
 {

@@ -273,7 +273,7 @@ static void windows_of_three_are_summed(void)
 
 /* With a step of more than one, elements are in up to two windows, in more if
  * windows are longer than two steps, or in none. The gradient of integers is
- * exact, so it equals the sum over the places of windows. */
+ * exact, so it equals the sum over the positions of windows. */
 static void windows_with_steps_are_summed(void)
 {
     enum { BATCH = 3, INNER = 5, MOST = 80 };

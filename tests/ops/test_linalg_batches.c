@@ -288,7 +288,8 @@ static void check_factors(void)
 
 /* ---- results do not depend on the position in a batch -------------------- */
 
-/* Computes factorisation number `how` of x. Returns the number of results. */
+/* Computes the factorisation with index `how` of x. Returns the number of
+ * results. */
 static int made(int how, tn_tensor *x, tn_tensor **out)
 {
     out[1] = out[2] = NULL;

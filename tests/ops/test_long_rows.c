@@ -299,8 +299,8 @@ static void test(results (*run)(int64_t, int64_t), int64_t rows,
     tn_scope_close(scope);
 }
 
-/* The mean of losses is computed in one kernel, with the bits of a separate
- * mean; the losses are not stored. */
+/* The mean of losses is computed in one kernel without storing the losses. It
+ * is bit-identical to a separate mean. */
 static void test_mean_of_losses(void)
 {
     tn_scope *scope = tn_scope_open();

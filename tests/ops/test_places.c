@@ -108,8 +108,8 @@ static void test_nonzero(tn_dtype dtype)
        tn_dtype_name(dtype));
 }
 
-/* Lists about as long as the rows in which ranks are counted, of which no, all,
- * some, or only the last elements are nonzero. */
+/* Lists about as long as the rows in which ranks are counted. None, all, some,
+ * or only the last elements are nonzero. */
 static void test_long_lists(void)
 {
     static const int64_t sizes[] = {0, 1, 2, 1023, 1024, 1025, 2047, 2048};

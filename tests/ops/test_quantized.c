@@ -369,7 +369,8 @@ static tn_status record(void *context)
     return tn_error_code();
 }
 
-/* Checks that a recorded product gives the bits of one that is not recorded. */
+/* Checks that a recorded product is bit-identical to one that is not
+ * recorded. */
 static void check_graph(tn_device *device, bool numbers)
 {
     tn_scope *scope = tn_scope_open();
@@ -414,8 +415,8 @@ static void check_device(tn_device *device)
        "%s: exact is the product of the dequantised weight", name);
 }
 
-/* Checks that a device rejects if it lacks the extension and the CPU cannot use
- * its memory. */
+/* Checks that a device rejects the call if it lacks the extension and the CPU
+ * cannot use its memory. */
 static void check_refusal(tn_device *device)
 {
     tn_tensor *w = tn_to(weight_of(0, 3, 2), device);

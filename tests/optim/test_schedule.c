@@ -187,7 +187,7 @@ static void test_functions(void)
     is_double_near(tn_optim_lr(optim), 0.05, 1e-15, "without a change");
 }
 
-/* A second parameter group is near its lower bound; NaN is not a
+/* A second parameter group is near its lower bound; NaN is not an
  * improvement. */
 static void test_plateau(void)
 {

@@ -36,8 +36,8 @@ uint64_t overflow_seed(void);
 void overflow_tell(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* Says that the call explicitly requests that much memory, so a large request
- * is not a failure. */
+/* Declares that the call explicitly requests this much memory, so a large
+ * request is not a failure. */
 void overflow_asks(void);
 /* Call these before and after a call. rejected: whether the call returned an
  * error; what: another failure, or NULL. */

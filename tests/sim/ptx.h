@@ -35,8 +35,8 @@ enum {
     PTX_MORE,
     PTX_LDMATRIX, /* ldmatrix.x4: loads 4 registers from [a + imm]; kind: the
                      matrices are transposed */
-    PTX_SHUFFLE,  /* shfl.bfly: d = b of the thread whose number in the warp is
-                     (own number ^ imm) */
+    PTX_SHUFFLE,  /* shfl.bfly: d = b of the thread whose index in the warp is
+                     (own index ^ imm) */
     /* cp.async: copies from [b] to shared [a], completed at PTX_WAIT. Slot c is
      * the number of bytes that are copied; the rest is zeroed. */
     PTX_COPY,

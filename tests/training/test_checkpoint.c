@@ -114,7 +114,7 @@ static void refused(tn_checkpoint all, tn_status code, const char *message)
     unlink(after);
 }
 
-/* Replaces a text in the file by another of the same length. */
+/* Replaces a string in the file by another of the same length. */
 static void put_in_file(const char *text, const char *other_text)
 {
     static char whole[1 << 16];

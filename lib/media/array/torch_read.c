@@ -106,7 +106,8 @@ tn__pickle_value *tn__torch_read_zip(tn_torch_file *file, const char *call)
 
 /* ---- the old format ------------------------------------------------------- */
 
-/* Checks the pickles before the object. */
+/* Checks the pickles (magic number, version, system) that precede the
+ * object. */
 static bool read_preamble(tn_torch_file *file, const uint8_t **p,
                           const uint8_t *end, const char *call)
 {

@@ -43,7 +43,8 @@ static tn_status read_deflated(tn_torch_file *file,
     return status;
 }
 
-/* Finds the member of a storage and checks that it has so many bytes. */
+/* Finds the member of a storage and checks that it has the expected number of
+ * bytes. */
 static const tn__zip_member *find_member(tn_torch_file *file,
                                          const tn__torch_storage *storage,
                                          uint64_t need, const char *call)

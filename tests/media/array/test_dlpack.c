@@ -1,6 +1,6 @@
-/* test_dlpack.c: tensors are exchanged by DLPack, with the structs as its
- * specification lays them out. dlpack_numpy.py and dlpack_torch.py exchange them
- * with NumPy and PyTorch. */
+/* test_dlpack.c: tensors are exchanged by DLPack, with structs written from its
+ * specification. dlpack_numpy.py and dlpack_torch.py exchange them with NumPy
+ * and PyTorch. */
 #include "arrays.h"
 
 #include <stddef.h>
@@ -58,7 +58,7 @@ typedef struct DLPackExchangeAPI {
 } DLPackExchangeAPI;
 enum { kDLCPU = 1, kDLCUDA = 2 };
 
-/* The library's own text of the same structs. */
+/* The library's own definition of the same structs. */
 #define DLManagedTensor Own_DLManagedTensor
 #define DLManagedTensorVersioned Own_DLManagedTensorVersioned
 #define DLPackExchangeAPI Own_DLPackExchangeAPI

@@ -284,7 +284,8 @@ static void check_damage(const char *name)
     char *data = read_all(golden(name), &bytes);
     int accepted = 0;
     for (size_t n = 0; n < bytes; n++) {
-        char *part = malloc(n + 1); /* so that ASan sees its end */
+        char *part = malloc(n + 1); /* so that AddressSanitizer detects reads
+                                       past its end */
         memcpy(part, data, n);
         accepted += tn_npy_load_memory(part, n) != NULL;
         free(part);

@@ -1,5 +1,5 @@
 /* test_torch.c: files of torch.save: modules, mistakes, and damaged files.
- * test_goldens.c compares what is in them. */
+ * test_goldens.c compares their contents. */
 #include "arrays.h"
 
 #include <tenon/torch_file.h>
@@ -177,8 +177,8 @@ static void check_mistakes(void)
 
 /* ---- damaged files -------------------------------------------------------- */
 
-/* Reads all of a file in memory whose end ASan sees. Returns whether something
- * was rejected. */
+/* Reads all of a file in memory, reads past which AddressSanitizer detects.
+ * Returns whether something was rejected. */
 static bool rejected(const char *data, size_t bytes)
 {
     char *copy = malloc(bytes + 1);

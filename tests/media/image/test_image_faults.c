@@ -104,8 +104,8 @@ static counts sweep(bool (*run)(void), const char *name)
     return c;
 }
 
-/* Runs two sweeps. The first fills caches, so memory that the second leaves
- * over is a leak. */
+/* Runs two sweeps. The first fills caches, so memory that is still allocated
+ * after the second is a leak. */
 static void check(bool (*run)(void), const char *name)
 {
     enum { QUEUE = 64 }; /* lib/base keeps this many freed objects for reuse */

@@ -1,5 +1,6 @@
-/* test_image_misuse.c: each call with what a user gets wrong: NULL, another
- * dtype, another shape, a number out of range, a file that is none. */
+/* test_image_misuse.c: calls each function with mistakes that a user may make:
+ * NULL, another dtype, another shape, a number out of range, a file in another
+ * format. */
 #include <tenon/autograd.h>
 #include <tenon/image.h>
 #include <tenon/ops.h>
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- all transforms, with good arguments but for the image -------------- */
+/* ---- all transforms; all arguments but the image are valid -------------- */
 
 static const double mean[] = {0.5, 0.5, 0.5}, deviation[] = {0.5, 0.5, 0.5};
 

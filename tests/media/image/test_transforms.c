@@ -1,5 +1,5 @@
-/* test_transforms.c: transforms against torchvision's results, fused ones
- * against separate ones, random ones for what they may give. */
+/* test_transforms.c: compares transforms with torchvision's results, and fused
+ * transforms with separate ones; checks the possible results of random ones. */
 #include <tenon/image.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>
