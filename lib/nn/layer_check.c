@@ -53,7 +53,8 @@ TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
                                        const char *rule)
 {
     static const char *const wanted[] = {
-        "at least 1", "at least 0", "a number greater than 0", "another number",
+        "at least 1", "at least 0", "a number greater than 0", "any other "
+                                                               "number",
         "a probability in [0, 1]"};
     int kind = rule[0] == '%'   ? 4
                : rule[0] == '!' ? 3
@@ -194,7 +195,7 @@ TN__NN_SMALL bool tn__nn_join_axes(tn__nn_layer *layer, const tn__nn_row *row)
         snprintf(value, sizeof value, "%" PRId64, n);
         if (n < 0 && n != TN_NONE_INT)
             return refuse(row, s, value,
-                          "0 or more (TN_NONE_INT keeps the size)");
+                          "at least 0 (TN_NONE_INT keeps the size)");
         size.dim[size.count++] = n;
     }
     layer->count = 0;

@@ -66,7 +66,7 @@ static bool check_option(bool fine, const char *what, const char *option,
 
 static bool check_std(double std, const char *what)
 {
-    return check_option(std >= 0, what, "std", std, "0 or more");
+    return check_option(std >= 0, what, "std", std, "at least 0");
 }
 
 static double fan_in(const tn_tensor *x)

@@ -501,7 +501,7 @@ static void refusals(void)
     tn_lm_batch *batch = tn_lm_batch_new(lm, 1);
     is_int(tn_lm_batch_add(batch, ids, 5), 0, "the first request");
     REFUSED(tn_lm_batch_add(batch, ids, 5) >= 0, "full");
-    REFUSED(tn_lm_batch_remove(batch, 3) == TN_OK, "1 requests");
+    REFUSED(tn_lm_batch_remove(batch, 3) == TN_OK, "no such request");
     is_int(tn_lm_batch_remove(batch, 0), TN_OK, "a request leaves");
     is_int(tn_lm_batch_end(batch, 0), TN_LM_CANCELLED, "as cancelled");
     is_int(tn_lm_batch_add(batch, ids, 5, .max_tokens = 2), 1,

@@ -106,7 +106,7 @@ static void configs(void)
                                "\"hidden_act\": \"gegelu\"")),
             "\"hidden_act\" is \"gegelu\"");
     REFUSED(tn_lm_open(altered("llama", "{", "{\"logit_scale\": 0.5,")),
-            "does not know \"logit_scale\" (0.5)");
+            "does not support the key \"logit_scale\" (0.5)");
     REFUSED(tn_lm_open(altered("llama", "\"model_type\": \"llama\"",
                                "\"model_type\": \"mamba\"")),
             "mamba is not supported");
@@ -123,7 +123,7 @@ static void configs(void)
             "weights do not fit the config");
     REFUSED(tn_lm_open(altered("llama", "\"num_key_value_heads\": 2",
                                "\"num_key_value_heads\": 3")),
-            "no multiple");
+            "not a multiple");
     REFUSED(tn_lm_open(altered("llama", "\"rope_type\": \"default\"",
                                "\"rope_type\": \"fourier\"")),
             "rotary scaling");

@@ -617,7 +617,7 @@ static void check_devices(void)
     const tn_value both[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                              {TN_VALUE_TENSOR, 0, {.tensor = x}}};
     refused_status(tn_op_call_into(tn_op_find("add"), both, 2, &y, 1),
-                   "add: the written tensor is on cpu:0, the inputs are on "
+                   "add: the output tensor is on cpu:0, the inputs are on "
                    "reference:0: create it there, or move the inputs with "
                    "tn_to()");
     char want[200];

@@ -181,7 +181,7 @@ static bool set_fallback(const tn__lm_config *config, const tn__lm_key *key,
     if (key->kind > TN__LM_KEY_ID || key->fallback == TN__LM_OPTIONAL)
         return true;
     if (key->fallback == TN__LM_REQUIRED)
-        return tn__lm_refuse(config, key->name, "this key is missing");
+        return tn__lm_refuse(config, key->name, "the model requires it");
     switch (key->kind) {
     case TN__LM_KEY_SIZE:
     case TN__LM_KEY_ID:

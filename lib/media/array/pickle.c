@@ -353,9 +353,9 @@ static bool build(tn__pickle *pickle)
         state->kind == TN__PICKLE_DICT)
         return true;
     return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                           "the pickle applies BUILD, which calls "
-                           "__setstate__, to an object that is not an "
-                           "OrderedDict");
+                           "the pickle has instruction BUILD for an object "
+                           "that is not an OrderedDict, which would call "
+                           "__setstate__");
 }
 
 static bool persistent(tn__pickle *pickle)

@@ -390,7 +390,8 @@ tn__pickle_value *tn__pickle_persistent(tn__pickle *pickle,
         tuple ? argument(id, 0, TN__PICKLE_TEXT) : NULL;
     if (!kind || strcmp(kind->text, "storage") != 0)
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                               "a persistent id does not describe a storage");
+                               "the pickle has a persistent id that is no "
+                               "storage");
     const tn__pickle_value *class = argument(id, 1, TN__PICKLE_NAME);
     const tn__pickle_value *key = argument(id, 2, TN__PICKLE_TEXT);
     const tn__pickle_value *numel = argument(id, 4, TN__PICKLE_INT);

@@ -277,7 +277,8 @@ static bool list(lister *l, size_t path_bytes, const tn__pickle_value *value,
     if (value->kind == TN__PICKLE_STORAGE ||
         (value->kind == TN__PICKLE_NAME && !tn__pickle_name_text(value->name)))
         return refuse(l->file, TN_ERR_UNSUPPORTED, l->call,
-                      "a storage or a class is not part of a tensor");
+                      "it has a storage or a class that is no part of a "
+                      "tensor");
     if (!add_entry(l, path_bytes, value))
         return false;
     if (!is_dict && value->kind != TN__PICKLE_LIST &&

@@ -251,7 +251,7 @@ static void check_bad_imports(void)
         tn_status code;
         const char *part;
     } layouts[] = {
-        {-2, 1, TN_ERR_SHAPE, "a negative size"},
+        {-2, 1, TN_ERR_SHAPE, "size is negative"},
         {INT64_MAX, 1, TN_ERR_SHAPE, "too many elements"},
         {2, -1, TN_ERR_UNSUPPORTED, "numpy.ascontiguousarray"},
         {2, INT64_MIN, TN_ERR_UNSUPPORTED, "is negative"},
@@ -362,7 +362,7 @@ static void check_table(void)
     ok(api && api == tn_dlpack_exchange_api(tensor_of, object_of),
        "there is one table");
     ok(!tn_dlpack_exchange_api(tensor_of, no_object), "other conversions");
-    refused(TN_ERR_STATE, "were given before", "are rejected");
+    refused(TN_ERR_STATE, "were set before", "are rejected");
 
     tn_tensor *x = tn_ones(tn_dims(2, 3));
     DLTensor view;

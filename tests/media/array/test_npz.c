@@ -197,7 +197,7 @@ static void check_hostile(void)
 
     memset(entry + 20, 0xff, 8); /* sizes of zip64, without its field */
     ok(!tn_npz_open_memory(data, bytes), "sizes without a zip64 field");
-    refused(TN_ERR_FORMAT, "no valid zip archive", "are rejected");
+    refused(TN_ERR_FORMAT, "not a valid zip archive", "are rejected");
     free(data);
 
     data = read_all(golden("npz/stored.npz"), &bytes);

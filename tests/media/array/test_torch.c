@@ -107,7 +107,7 @@ static void check_mistakes(void)
     ok(!tn_torch_file_open(golden("npz/stored.npz")), "an npz file");
     refused(TN_ERR_FORMAT, "without data.pkl", "is rejected");
     ok(!tn_torch_file_tensor(file, "epoch"), "a number as a tensor");
-    refused(TN_ERR_ARGUMENT, "is no tensor", "is rejected");
+    refused(TN_ERR_ARGUMENT, "is not a tensor", "is rejected");
     ok(!tn_torch_file_tensor(file, "none"), "a missing tensor");
     refused(TN_ERR_ARGUMENT, "has no value \"none\"", "is rejected");
     ok(!tn_torch_file_tensor(file, NULL), "a NULL name");
@@ -236,7 +236,7 @@ static void check_storages(void)
     file = tn_torch_file_open(path);
     write_all(path, data, bytes - 4);
     ok(!tn_torch_file_tensor(file, ""), "a file that became shorter");
-    refused(TN_ERR_IO, "was written to since it was opened", "is rejected");
+    refused(TN_ERR_IO, "changed after it was opened", "is rejected");
     free(data);
 }
 

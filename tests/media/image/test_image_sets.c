@@ -191,7 +191,7 @@ static void test_failures(void)
 {
     mkdir(at("bad"), 0777);
     is_refused(!tn_image_folder_open(at("bad")), TN_ERR_FORMAT,
-               "there is no folder in it", "a folder without classes");
+               "the folder has no subfolders", "a folder without classes");
     mkdir(at("bad/one"), 0777);
     is_refused(!tn_image_folder_open(at("bad")), TN_ERR_FORMAT,
                "bad/one: the class has no image", "a class without images");
