@@ -144,7 +144,8 @@ static void test_numbers(void)
           tn_image_resized_crop(x, tn_dims(0, 0), 2, 2));
     RANGE("left is -1", tn_image_pad(x, -1, 0, 0, 0));
     RANGE("bottom is", tn_image_pad(x, 0, 0, 0, INT64_MAX));
-    RANGE("top is 6; expected 0 to 5", tn_image_pad(x, 0, 6, 0, 0, .mode = "reflect"));
+    RANGE("top is 6; expected 0 to 5",
+          tn_image_pad(x, 0, 6, 0, 0, .mode = "reflect"));
     RANGE("right is 8; expected 0 to 7",
           tn_image_pad(x, 0, 0, 8, 0, .mode = "symmetric"));
     RANGE("fill is 300", tn_image_pad(x, 1, 0, 0, 0, .fill = 300));
