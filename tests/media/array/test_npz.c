@@ -57,7 +57,7 @@ static void check_round_trip(bool compressed)
     fputc(0, changed);
     fclose(changed);
     ok(!tn_npz_tensor(file, "x"), "an archive that was written to");
-    refused(TN_ERR_IO, "was written to since it was opened", "is rejected");
+    refused(TN_ERR_IO, "changed after it was opened", "is rejected");
     is_str(tn_error(), NULL, "no error is pending");
 }
 

@@ -122,7 +122,7 @@ static void check_mistakes(void)
     refused(TN_ERR_IO, "safetensors_shards_save: ", "is rejected");
     ok(!tn_safetensors_shards_open(NULL), "a NULL path");
     refused(TN_ERR_ARGUMENT, "path is NULL", "is rejected");
-    ok(!tn_safetensors_shards_open(in_folder("none")), "no file");
+    ok(!tn_safetensors_shards_open(in_folder("none")), "not the name of a file");
     refused(TN_ERR_IO, "No such file", "is rejected");
 
     tn_safetensors_shards_save(stem, names, x, COUNT, .max_shard_bytes = 100);
@@ -157,12 +157,12 @@ static void check_bad_indexes(void)
         {"", ":1:1: "},
         {"[1]", "weight_map is missing"},
         {"{\"weight_map\": 3}", "weight_map is missing"},
-        {"{\"weight_map\": {\"a\": 3}}", "no file"},
+        {"{\"weight_map\": {\"a\": 3}}", "not the name of a file"},
         {"{\"weight_map\": {\"a\": \"../model.safetensors\"}}",
          "not in the folder"},
         {"{\"weight_map\": {\"a\": \"/etc/passwd\"}}", "not in the folder"},
         {"{\"weight_map\": {\"a\": \"\"}}", "not in the folder"},
-        {"{\"weight_map\": {\"a\\u0000b\": \"x\"}}", "no file"},
+        {"{\"weight_map\": {\"a\\u0000b\": \"x\"}}", "not the name of a file"},
         {"{\"weight_map\": {\"z\": \"model-00001-of-00004.safetensors\"}}",
          "\"z\" is not in model-00001-of-00004.safetensors"},
         {"{\"weight_map\": {\"a\": \"model-00001-of-00004.safetensors\",\n"
