@@ -411,7 +411,7 @@ static void check_table(void)
     DLPackExchangeAPI newer = *api;
     newer.version.major = 2;
     ok(!tn_dlpack_import_object(&newer, x), "a table of version 2");
-    refused(TN_ERR_UNSUPPORTED, "expected a table of major version 1", "is rejected");
+    refused(TN_ERR_UNSUPPORTED, "a table of major version 1", "is rejected");
     newer.prev_api = (void *)(uintptr_t)api;
     ok(tn_dlpack_import_object(&newer, x), "unless an older one follows");
     is_str(tn_error(), NULL, "no error is pending");

@@ -122,7 +122,7 @@ static void check_mistakes(void)
     refused(TN_ERR_IO, "safetensors_shards_save: ", "is rejected");
     ok(!tn_safetensors_shards_open(NULL), "a NULL path");
     refused(TN_ERR_ARGUMENT, "path is NULL", "is rejected");
-    ok(!tn_safetensors_shards_open(in_folder("none")), "not the name of a file");
+    ok(!tn_safetensors_shards_open(in_folder("none")), "no file");
     refused(TN_ERR_IO, "No such file", "is rejected");
 
     tn_safetensors_shards_save(stem, names, x, COUNT, .max_shard_bytes = 100);
