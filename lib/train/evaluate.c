@@ -1,5 +1,5 @@
-/* evaluate.c: the loss and metrics of a model over a loader's batches, and what a
- * step of training and of evaluation have in common. */
+/* evaluate.c: the loss and metrics of a model over a loader's batches, and the
+ * code that a step of training and a step of evaluation share. */
 #include <train/train_batch.h>
 
 #include <math.h>

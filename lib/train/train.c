@@ -43,7 +43,7 @@ static void call_back(tn_train_callback callback, run *r)
 
 /* Moves the losses from the device to values[]. A resumed run starts with these
  * values and an empty mean. An uninterrupted run does so at each checkpoint,
- * too, and therefore gets the same bits. */
+ * too, and therefore gives bit-identical results. */
 static void fold_losses(run *r)
 {
     if (r->mean_count == 0)
@@ -372,7 +372,7 @@ static tn_status check_values(const tn_train_options *o, tn_loader *loader)
                         "checkpoint_every must be at least 1")
            : !(o->min_delta >= 0)
                ? refuse("min_delta", "min_delta must be at least 0")
-           : !listed ? refuse("monitor", "monitor is not one of metrics")
+           : !listed ? refuse("monitor", "monitor is not an element of metrics")
            : o->validation == loader
                ? refuse("validation",
                         "validation is the training loader: make another one "

@@ -1,5 +1,5 @@
-/* test_nodes.c: tests operators in models of one node, where models use them
- * seldom, or where this library has a way of its own. */
+/* test_nodes.c: tests operators in models of one node, for features that models
+ * use seldom, or that this library computes in its own way. */
 #include <onnx/scratch.h>
 #include <tenon/onnx.h>
 
@@ -35,7 +35,7 @@ static tn_tensor *ints(int64_t x)
     return tn_full(tn_dims(1), x, .dtype = TN_I64);
 }
 
-/* What models use seldom. Results are those of ONNX Runtime. */
+/* Features that models use seldom. Results are those of ONNX Runtime. */
 static void check_nodes(void)
 {
     tn_tensor *x = tn_arange(1, 5, 1, .dtype = TN_F32);
@@ -261,7 +261,7 @@ static void check_tf_idf(void)
     ATTR_INTS(&node, "ngram_indexes", 0);
     ATTR_INTS(&node, "pool_int64s", 2);
     ok(!run_node(&node, 17, (tn_tensor *[]){ints(2)}, 1) &&
-           says("ngram_counts must hold increasing positions in pool_int64s"),
+           says("ngram_counts must hold increasing indices into pool_int64s"),
        "positions outside of the pool");
 }
 

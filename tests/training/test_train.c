@@ -329,7 +329,7 @@ static void check_mistakes(void)
         tn_train(a, opt, l, .loss = loss, .checkpoint_every = 0, .last = "x"),
         wrong, "checkpoint_every");
     REFUSED(tn_train(a, opt, l, .loss = loss, .monitor = m), wrong,
-            "not one of metrics");
+            "not an element of metrics");
     REFUSED(tn_train(a, opt, l, .loss = loss, .maximize = true), wrong,
             "without monitor");
     REFUSED(tn_train(a, opt, l, .loss = loss, .validation = l), wrong,

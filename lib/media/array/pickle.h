@@ -2,8 +2,8 @@
  *
  * A pickle is a program for a stack machine. This machine has only the
  * instructions that build data, and it "calls" only the rows of a table
- * (pickle_call.c), each of which makes a value of this header. No name of a file
- * is looked up anywhere else. */
+ * (pickle_call.c), each of which makes a value of this header. Names in a file
+ * are looked up only in this table. */
 #ifndef TN_MEDIA_ARRAY_PICKLE_H
 #define TN_MEDIA_ARRAY_PICKLE_H
 
@@ -99,7 +99,7 @@ typedef struct tn__pickle {
     uint64_t value_count, used_bytes, most_bytes; /* 0: not yet known */
     tn__torch_storage **bucket; /* storages by the hash of their keys */
     size_t bucket_count, storage_count;
-    /* of the pickle that runs; NULL and 0 when none does */
+    /* position in the pickle that runs; NULL and 0 if none runs */
     const uint8_t *start, *p, *end;
     tn__pickle_value **stack, **memo;
     size_t *mark;
@@ -140,7 +140,7 @@ tn__pickle_value *tn__pickle_persistent(tn__pickle *pickle,
 /* Sets the byte order of a dtype of NumPy from the state of a BUILD. */
 bool tn__pickle_numpy_state(tn__pickle *pickle, tn__pickle_value *dtype,
                             const tn__pickle_value *state);
-/* Returns the text of a name that is a value of the tree, such as
+/* Returns the string of a name that is a value of the tree, such as
  * "torch.float32", or NULL. */
 const char *tn__pickle_name_text(const struct tn__pickle_name *name);
 

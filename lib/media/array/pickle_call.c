@@ -1,5 +1,5 @@
-/* pickle_call.c: the names that a pickle of torch.save may refer to, and what
- * each makes of its arguments.
+/* pickle_call.c: the names to which a pickle of torch.save may refer, and the
+ * value that each makes from its arguments.
  *
  * Source: torch/_utils.py and torch/serialization.py of PyTorch 2.15. */
 #include <media/array/pickle_make.h>
@@ -198,8 +198,8 @@ tn__pickle_value *tn__pickle_call(tn__pickle *pickle,
     if (called->kind != TN__PICKLE_NAME ||
         arguments->kind != TN__PICKLE_TUPLE)
         return tn__pickle_fail(pickle, TN_ERR_FORMAT,
-                               "a malformed pickle: a call of something else "
-                               "than a name");
+                               "the pickle is malformed: it calls an object "
+                               "that is not a name");
     const name *n = called->name;
     if (!n->make || (with_new && !n->is_class))
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
@@ -281,7 +281,7 @@ tn__pickle_value *tn__pickle_persistent(tn__pickle *pickle,
         tuple ? tn__pickle_argument(id, 0, TN__PICKLE_TEXT) : NULL;
     if (!kind || strcmp(kind->text, "storage") != 0)
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                               "a persistent id that is no storage");
+                               "the pickle has a persistent id that is no storage");
     const tn__pickle_value *class = tn__pickle_argument(id, 1, TN__PICKLE_NAME);
     const tn__pickle_value *key = tn__pickle_argument(id, 2, TN__PICKLE_TEXT);
     const tn__pickle_value *numel = tn__pickle_argument(id, 4, TN__PICKLE_INT);
@@ -398,8 +398,8 @@ static bool has_metadata(tn__pickle *pickle, const tn__pickle_value *arguments,
         tn__pickle_argument(arguments, i, TN__PICKLE_DICT);
     if (metadata && metadata->count)
         tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                        "a tensor with metadata, such as the negative bit: "
-                        "save x.resolve_conj().resolve_neg()");
+                        "a tensor has metadata, such as the negative bit: save "
+                        "x.resolve_conj().resolve_neg()");
     return metadata && metadata->count;
 }
 
@@ -413,7 +413,8 @@ static tn__pickle_value *make_tensor(tn__pickle *pickle,
         tn__pickle_argument(arguments, 5, TN__PICKLE_DICT);
     if (hooks && hooks->count)
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                               "a tensor with backward hooks");
+                               "a tensor has backward hooks, which are not "
+                               "supported");
     return has_metadata(pickle, arguments, 6)
                ? NULL
                : tensor_of(pickle, arguments, NULL);

@@ -116,7 +116,8 @@ static tn_status divide(job *j, int64_t most)
         filled = filled + bytes < most ? filled + bytes : most;
         if (__builtin_add_overflow(j->total_bytes, bytes, &j->total_bytes))
             return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "tensors",
-                                            "more bytes than files can have");
+                                            "the tensors have more than 2^63 "
+                                            "bytes in all");
     }
     if (j->shard_count > MOST_SHARDS)
         return tn_error_refuse_argument(

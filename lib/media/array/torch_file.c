@@ -244,7 +244,7 @@ static tn_status wrong_kind(const tn_torch_file *file, const char *name,
 {
     static const char *const kinds[] = {
         "absent", "a tensor", "None",  "a bool", "an integer",
-        "a floating number", "a string", "bytes", "a list", "a dict"};
+        "a floating-point number", "a string", "bytes", "a list", "a dict"};
     return tn_error_refuse_argument(
         TN_ERR_DTYPE, call, "name", "\"%s\" of %s is %s; expected %s", name,
         file->source.path,

@@ -83,7 +83,7 @@ tn__pickle_value *tn__torch_read_zip(tn_torch_file *file, const char *call)
         return NULL;
     if (member_of(file, "constants.pkl"))
         return refuse(file, TN_ERR_UNSUPPORTED, call,
-                      "a TorchScript archive, which contains code: save "
+                      "it is a TorchScript archive, which contains code: save "
                       "model.state_dict() instead");
     if (member->bytes > TN__PICKLE_MOST_BYTES)
         return refuse(file, TN_ERR_FORMAT, call,
@@ -121,13 +121,13 @@ static bool read_preamble(tn_torch_file *file, const uint8_t **p,
                           const uint8_t *end, const char *call)
 {
     if (!has_magic(*p, end))
-        return refuse(file, TN_ERR_FORMAT, call, "no file of torch.save");
+        return refuse(file, TN_ERR_FORMAT, call, "it was not written by torch.save");
     const tn__pickle_value *v = tn__pickle_run(&file->pickle, p, end);
     if (!v)
         return false;
     if (v->kind != TN__PICKLE_LONG || v->bytes != sizeof magic ||
         memcmp(v->text, magic, sizeof magic) != 0)
-        return refuse(file, TN_ERR_FORMAT, call, "no file of torch.save");
+        return refuse(file, TN_ERR_FORMAT, call, "it was not written by torch.save");
     v = tn__pickle_run(&file->pickle, p, end);
     if (v && (v->kind != TN__PICKLE_INT || v->integer != 1001))
         return refuse(file, TN_ERR_UNSUPPORTED, call,
@@ -145,13 +145,14 @@ static bool read_preamble(tn_torch_file *file, const uint8_t **p,
     return true;
 }
 
-/* Stores where each storage begins. `at` is the place after the pickles. */
+/* Stores where each storage begins. `at` is the offset of the first byte after
+ * the pickles. */
 static bool place_storages(tn_torch_file *file, const tn__pickle_value *keys,
                            uint64_t at, const char *call)
 {
     if (keys->kind != TN__PICKLE_LIST)
         return refuse(file, TN_ERR_FORMAT, call,
-                      "the keys of its storages are no list");
+                      "the keys of its storages are not a list");
     for (size_t i = 0; i < keys->count; i++) {
         const tn__pickle_value *key = keys->item[i];
         tn__torch_storage *s =
@@ -192,8 +193,8 @@ tn__pickle_value *tn__torch_read_old(tn_torch_file *file, const char *call)
         tn__array_source_read(&file->source, data, bytes, 0, call) == TN_OK;
     if (fine && bytes > 262 && memcmp(data + 257, "ustar", 5) == 0)
         fine = refuse(file, TN_ERR_UNSUPPORTED, call,
-                      "a tar file of PyTorch 0.1: load it in PyTorch and save "
-                      "it again");
+                      "it is a tar file of PyTorch 0.1: load it in PyTorch and "
+                      "save it again");
     if (fine && read_preamble(file, &p, end, call))
         root = tn__pickle_run(&file->pickle, &p, end);
     if (root)
@@ -270,7 +271,7 @@ static size_t append_value(lister *l, size_t path_bytes,
         snprintf(number, sizeof number, "%s", key->integer ? "True" : "False");
     else
         return refuse(l->file, TN_ERR_UNSUPPORTED, l->call,
-                      "a key of a dict is neither text nor an integer"), 0;
+                      "a key of a dict is neither a string nor an integer"), 0;
     return append_key(l, path_bytes, number, strlen(number));
 }
 
@@ -285,7 +286,8 @@ static bool list(lister *l, size_t path_bytes, const tn__pickle_value *value,
         value->kind == TN__PICKLE_NUMPY_DTYPE ||
         (value->kind == TN__PICKLE_NAME && !tn__pickle_name_text(value->name)))
         return refuse(l->file, TN_ERR_UNSUPPORTED, l->call,
-                      "a storage or a class that is no part of a tensor");
+                      "it has a storage or a class that is no part of a "
+                      "tensor");
     if (!add_entry(l, path_bytes, value))
         return false;
     if (!is_dict && value->kind != TN__PICKLE_LIST &&

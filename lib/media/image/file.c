@@ -58,7 +58,7 @@ static bool check_options(const char *call, const tn_image_load_options *o)
     if (o->channels < 0 || o->channels > 4)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "channels",
                                  ".channels is %d; expected 1, 2, 3 or 4, or 0 "
-                                 "for those of the file",
+                                 "for the channels of the file",
                                  o->channels);
     else if (o->dtype != TN_U8 && o->dtype != TN_I32 && o->dtype != TN_F32)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "dtype",
@@ -67,7 +67,7 @@ static bool check_options(const char *call, const tn_image_load_options *o)
                                  tn_dtype_name(o->dtype));
     else if (o->min_side < 0)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "min_side",
-                                 ".min_side is %lld; expected 0 or more",
+                                 ".min_side is %lld; expected at least 0",
                                  (long long)o->min_side);
     else
         return true;
@@ -183,11 +183,11 @@ static tn_status encode(const tn__image_format *format, const tn_tensor *image,
     const char *option = png ? "compression" : "quality";
     if (!png && (level < 1 || level > 100))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, option,
-                                        ".quality is %d; 1 to 100 is allowed",
+                                        ".quality is %d; expected 1 to 100",
                                         level);
     if (png && (level < 0 || level > 9))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, option,
-                                        ".compression is %d; 0 to 9 is allowed",
+                                        ".compression is %d; expected 0 to 9",
                                         level);
     if (!format->encode)
         return tn_error_refuse_argument(
@@ -201,8 +201,8 @@ static tn_status encode(const tn__image_format *format, const tn_tensor *image,
         return status;
     if (raster.bits == 16 && !png)
         status = tn_error_refuse(TN_ERR_DTYPE, call, given, 1,
-                                 "image is int32, that is 16 bits, which JPEG "
-                                 "does not have: use PNG, or uint8");
+                                 "image is int32, which is saved as 16 bits, "
+                                 "but JPEG has only 8: use PNG, or uint8");
     else if ((status = format->encode(&raster, level, out, &why)) < 0)
         status = tn_error_refuse(status, call, given, 1, "%s", why.text);
     free(raster.data);

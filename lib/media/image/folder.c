@@ -40,7 +40,7 @@ static bool add(names *list, char *name)
     }
     if (!name || list->count == list->room) {
         free(name);
-        tn_error_set(TN_ERR_MEMORY, "image_folder_open: memory ran out");
+        tn_error_set(TN_ERR_MEMORY, "image_folder_open: out of memory");
         return false;
     }
     list->name[list->count++] = name;
@@ -150,7 +150,7 @@ static bool list_images(const char *path, names *images, int depth)
     return good;
 }
 
-/* Lists the images of class number i, whose path is given. */
+/* Lists the images of the class with index i, whose path is given. */
 static bool list_class(tn_image_folder *self, int64_t i, const char *path)
 {
     const int64_t from = self->paths.count;
@@ -164,7 +164,7 @@ static bool list_class(tn_image_folder *self, int64_t i, const char *path)
         realloc(self->label, (size_t)self->paths.count * sizeof *label);
     if (!label)
         return tn_error_set(TN_ERR_MEMORY,
-                            "image_folder_open: memory ran out") == TN_OK;
+                            "image_folder_open: out of memory") == TN_OK;
     self->label = label;
     for (int64_t k = from; k < self->paths.count; k++)
         label[k] = i;
@@ -177,7 +177,8 @@ static bool list_all(tn_image_folder *self, const char *path)
         return false;
     if (self->class_names.count == 0)
         return refuse(TN_ERR_FORMAT, path,
-                      "there is no folder in it; expected one for each class");
+                      "the folder has no subfolders; expected one for each "
+                      "class");
     sort(&self->class_names, 0);
     for (int64_t i = 0; i < self->class_names.count; i++) {
         char *full = self->class_names.name[i];
@@ -318,7 +319,7 @@ tn_dataset *tn_dataset_from_image_folder_with(
         return NULL;
     set *self = malloc(sizeof *self);
     if (!self)
-        return tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call), NULL;
+        return tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call), NULL;
     *self = (set){tn_keep(folder), o};
     const tn_dataset_class type = {.size = sizeof type,
                                    .count = folder->paths.count,

@@ -1,5 +1,5 @@
-/* format.c: functions that all formats use: texts of errors, the limit of
- * memory, memory that grows. */
+/* format.c: functions that all formats use: messages of errors, the limit of
+ * memory, growing memory. */
 #include <media/image/format.h>
 
 #include <stdarg.h>

@@ -20,7 +20,7 @@ static bool open_batch(tn__pixels *in, const tn_tensor *batch, const char *call)
         return false;
     }
     const bool pending = tn_error() != NULL;
-    /* The object is changed by none of these calls. */
+    /* None of these calls changes the object. */
     tn_tensor *x = tn_detach((tn_tensor *)batch);
     tn_device *device = tn__image_device();
     if (!x || !device || !(x = tn_to(x, device)) ||

@@ -52,7 +52,7 @@ static void on_error(j_common_ptr info)
     fail(info, TN_ERR_FORMAT, all);
 }
 
-/* Level -1 is a warning. The ones listed here say nothing about the pixels. */
+/* Level -1 is a warning. The warnings listed here do not concern the pixels. */
 static void on_message(j_common_ptr info, int level)
 {
     if (level >= 0)

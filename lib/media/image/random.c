@@ -9,8 +9,8 @@
 
 /* ---- numbers ------------------------------------------------------------ */
 
-/* The numbers of one call. They depend on the seed and the number of the call
- * in the thread's generator only. */
+/* The numbers of one call. They depend only on the seed, and on the number of
+ * calls of the thread's generator before. */
 typedef struct draw {
     uint64_t state;
 } draw;

@@ -171,8 +171,8 @@ static tn_status read_csv(tn__curve_list *list, const char *run,
         !memchr(data, ',', (size_t)(line_end - data)))
         return tn_error_refuse_argument(
             TN_ERR_FORMAT, call, "path",
-            "%s: neither an event file, nor a CSV file whose first line has the "
-            "names of two columns or more", path);
+            "%s: expected an event file, or a CSV file whose first line names "
+            "at least two columns", path);
     if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
         data += 3;
     tn_scope *scope = tn_scope_open();
@@ -232,7 +232,8 @@ static tn_status read_folder(tn__curve_list *list, const char *run,
     struct dirent **entry;
     if (depth > MAX_DEPTH)
         return tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
-                                        "%s: more than %d folders deep", folder,
+                                        "%s: folders are nested more than %d "
+                                        "deep", folder,
                                         MAX_DEPTH);
     const int count = scandir(folder, &entry, is_part, alphasort);
     if (count < 0)

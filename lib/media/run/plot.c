@@ -106,7 +106,7 @@ static void free_line(line *l)
     free(l->smooth);
 }
 
-/* Keeps the least and the greatest value of each group of points, in their
+/* Selects the smallest and the largest value of each group of points, in their
  * order, so that spikes stay visible. */
 static void thin(line *l)
 {
@@ -167,7 +167,7 @@ typedef struct axis {
     int ticks;
 } axis;
 
-/* Returns the greatest of 1, 2 and 5 times a power of 10 that is at most
+/* Returns the largest of 1, 2 and 5 times a power of 10 that is at most
  * step. */
 static double round_step(double step)
 {
@@ -304,8 +304,8 @@ static void put_plot(page *p, const plot *g, bool smooth, int x, int y)
     put(p, "</svg>\n");
 }
 
-/* Makes the lines and axes of a tag. run_of[i] is the number of the run of
- * curve i. False if memory runs out. */
+/* Makes the lines and axes of a tag. run_of[i] is the index of the run of curve
+ * i. False if memory runs out. */
 static bool make_plot(plot *g, const tn__curve_list *list, const int *run_of,
                       const char *tag, const tn_curves_plot_options *o)
 {
@@ -398,7 +398,7 @@ static const char script[] =
 
 typedef struct picture {
     const tn__curve_list *list;
-    int *run_of;       /* owned; the number of the run of each curve */
+    int *run_of;       /* owned; the index of the run of each curve */
     const char **run;  /* owned; run_count different runs, in their order */
     int run_count;
     const char **tag;  /* owned; tag_count different tags, sorted */
@@ -579,8 +579,8 @@ tn_status tn_curves_plot_with(const tn_curves *curves, const char *path,
             ".html or .svg", path ? path : "NULL");
     if (!(o.smooth >= 0 && o.smooth < 1))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "smooth",
-                                        "smooth is %g; expected 0 or more, and less "
-                                        "than 1", o.smooth);
+                                        "smooth is %g; expected at least 0, "
+                                        "and less than 1", o.smooth);
     if (p.list->count == 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "curves",
                                         "curves has no curve: add a path by "

@@ -339,8 +339,8 @@ tn_tensor *tn_mu_law_decoding(tn_tensor *codes, int64_t channels)
         dtype != TN_I8 && dtype != TN_U8) {
         const tn_given given = {"codes", codes};
         tn_error_refuse(TN_ERR_DTYPE, call, &given, 1,
-                        "codes has dtype %s; expected a floating or integer "
-                        "dtype",
+                        "codes has dtype %s; expected a floating-point or "
+                        "integer dtype",
                         tn_dtype_name(dtype));
         return NULL;
     }

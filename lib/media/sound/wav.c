@@ -110,7 +110,7 @@ static tn_tensor *load(const tn__wav_source *s, int64_t *out_rate,
     }
     if (o->frames < -1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, s->call, "frames",
-                                 "frames is %lld; expected 0 or more, or -1 "
+                                 "frames is %lld; expected at least 0, or -1 "
                                  "for all",
                                  (long long)o->frames);
         return NULL;

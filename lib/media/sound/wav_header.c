@@ -93,7 +93,7 @@ static tn_status parse_format(const tn__wav_source *s, uint64_t at,
     unsigned char p[40];
     if (size < 16)
         return fail(s, TN_ERR_FORMAT,
-                    "the fmt chunk has %llu bytes; expected 16 or more",
+                    "the fmt chunk has %llu bytes; expected at least 16",
                     (unsigned long long)size);
     const size_t have = size < sizeof p ? (size_t)size : sizeof p;
     const tn_status status = tn__wav_read(s, at, p, have);
@@ -109,7 +109,7 @@ static tn_status parse_format(const tn__wav_source *s, uint64_t at,
                         "bytes; expected 40",
                         (unsigned long long)size);
         if (memcmp(p + 26, guid, sizeof guid) != 0)
-            return fail(s, TN_ERR_UNSUPPORTED, "the format is not known");
+            return fail(s, TN_ERR_UNSUPPORTED, "the format is not supported");
         tag = u16(p + 24);
     }
     for (size_t i = 0; i < sizeof compressed / sizeof *compressed; i++)

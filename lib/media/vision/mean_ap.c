@@ -68,7 +68,7 @@ tn_mean_ap *tn_mean_ap_new_with(const tn_mean_ap_new_options *options)
     }
     if (o.max_detections < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "max_detections",
-                                 "max_detections is %lld; expected 1 or more",
+                                 "max_detections is %lld; expected at least 1",
                                  (long long)o.max_detections);
         return NULL;
     }
@@ -210,8 +210,8 @@ static const double area_range[SIZES][2] = {
     {0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
 
 /* The detections and true boxes of one class. The detections of an image are
- * adjacent, by descending score. rank: the place of a detection in its image.
- */
+ * adjacent, by descending score. rank: the index of a detection in this order
+ * within its image. */
 typedef struct group {
     const entry **found, **truth;
     int64_t *rank;
@@ -487,7 +487,7 @@ static double mean(const double *sum, int64_t stride, int from, int to,
                : -1;
 }
 
-/* Returns the number of the threshold t, or `count` if there is none. */
+/* Returns the index of the threshold t, or `count` if there is none. */
 static int find(const double *threshold, int count, double t)
 {
     int i = 0;
@@ -503,7 +503,8 @@ static tn_status check_images(const tn_mean_ap *m, const char *call)
     return m->images > 0 ? TN_OK
                          : tn_error_refuse_argument(
                                TN_ERR_STATE, call, "metric",
-                               "there is no image: call tn_mean_ap_update");
+                               "no image was added: call tn_mean_ap_update "
+                               "first");
 }
 
 tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out_result)

@@ -149,7 +149,7 @@ static bool add_region(const job *j, const double *r, const axis a[2],
 }
 
 /* Fills m with the cells of regions from `first`, until it has MOST_TERMS
- * terms. Returns the number of the next region, or -1 with an error. */
+ * terms. Returns the index of the next region, or -1 with an error. */
 static int64_t fill(const job *j, int64_t first, axis *a, tn__sparse *m)
 {
     int64_t i = first;
@@ -451,7 +451,7 @@ static tn_status check_regions(const char *call, tn_tensor *boxes,
                 return refuse_box(call, boxes, i, "has the number", r[k]);
         if (r[0] != floor(r[0]))
             return refuse_box(call, boxes, i,
-                              "begins with the number of an image, but it is",
+                              "begins with the index of an image, but it is",
                               r[0]);
         if (r[0] < 0 || r[0] >= (double)j->images)
             return tn_error_refuse(TN_ERR_INDEX, call, &given, 1,

@@ -38,8 +38,8 @@ static tn_tensor *infinite(tn__onnx_call *c, tn_dtype dtype)
 }
 
 /* Converts a mask to numbers that are added to the scores: 0, or -inf where a
- * key is hidden. If the mask is shorter than the keys, the remaining keys are
- * hidden. */
+ * key is masked. If the mask is shorter than the keys, the remaining keys are
+ * masked. */
 static tn_tensor *bias_of(tn__onnx_call *c, tn_tensor *mask, int64_t keys,
                           tn_dtype dtype)
 {
@@ -55,7 +55,7 @@ static tn_tensor *bias_of(tn__onnx_call *c, tn_tensor *mask, int64_t keys,
                        : mask;
 }
 
-/* Hides the keys after position i + offset from query i. */
+/* For query i, masks the keys after position i + offset. */
 static tn_tensor *add_causal(tn__onnx_call *c, tn_tensor *bias, int64_t queries,
                              int64_t keys, int64_t offset, tn_dtype dtype)
 {
@@ -81,7 +81,8 @@ static tn_tensor *attend(const scores *s, tn_tensor *q, tn_tensor *k,
                          tn_tensor *v, tn_tensor *bias, tn_tensor **shown)
 {
     const tn_dtype dtype = tn_tensor_dtype(q);
-    /* the root of the scale on both sides, lest products of half types overflow */
+    /* both operands get the root of the scale, so that products of half types
+     * do not overflow */
     const double root = sqrt(fabs(s->scale));
     tn_tensor *x = tn_matmul(tn_mul_scalar(q, s->scale < 0 ? -root : root),
                              tn_transpose(tn_mul_scalar(k, root), -2, -1));
@@ -94,7 +95,7 @@ static tn_tensor *attend(const scores *s, tn_tensor *q, tn_tensor *k,
     if (s->precision)
         x = tn_to_dtype(x, tn__onnx_type_of(s->precision).dtype);
     tn_tensor *p = tn_to_dtype(tn_softmax_with(x, -1, NULL), dtype);
-    if (bias) { /* a query whose keys are all hidden gets zeros */
+    if (bias) { /* a query whose keys are all masked gets zeros */
         tn_tensor *none =
             tn_isneginf(tn_amax(bias, .dim = -1, .keepdim = true));
         p = tn_where(none, tn_zeros_like(p), p);

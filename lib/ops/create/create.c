@@ -57,8 +57,8 @@ static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
     return *device ? TN_OK : tn_error_code();
 }
 
-/* Returns the dtype of the result of full without an argument dtype. This dtype
- * follows from the kind of the number. */
+/* Returns the dtype of the result of full if the argument dtype is absent. It
+ * depends on the kind of the number. */
 static tn_dtype number_dtype(const tn_value *v)
 {
     return v->count == TN_SCALAR_INT    ? TN_I64
@@ -123,7 +123,7 @@ tn_status tn__run_create(tn__call *call)
         return TN_ERR_ARGUMENT;
 
     /* Computes the key of the kernel (define.h) as if the caller had given the
-     * dtype, so that there is one kernel for each dtype. */
+     * dtype, so that each dtype has one kernel. */
     tn_value value[TN__OP_MAX_ARGS];
     uint64_t key = 1;
     for (int i = 0; i < op->arg_count; i++) {
@@ -143,7 +143,8 @@ tn_status tn__run_create(tn__call *call)
         if (op->role[i] != TN__ROLE_NONE)
             key = key << 4 | code;
     }
-    key <<= 4; /* the last 4 bits are the code of an output dtype: none here */
+    key <<= 4; /* the last 4 bits are the code of an output dtype, which is 0
+                  here */
     tn__op_entry *entry = tn__op_entry_find(op->cache, key);
     if (!entry)
         entry = tn__op_entry_make(op, value, TN_DTYPE_NONE, key);
@@ -211,9 +212,9 @@ tn_status tn__run_arange(tn__call *call)
     for (int i = start; i <= step; i++)
         whole = whole && call->value[i].count != TN_SCALAR_FLOAT;
     if (s == 0 || isnan(s) || isnan(a) || isnan(b))
-        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} is %g, {start} %g "
-                        "and {end} %g; expected a {step} other than 0, and no "
-                        "NaN", s, a, b);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} is %g, {start} %g and "
+                        "{end} %g; expected a {step} other than 0, and numbers "
+                        "that are not NaN", s, a, b);
     /* If all three numbers are integers, end - start is computed in int64,
      * because a double cannot represent every integer above 2^53. */
     int64_t span = 0, by = whole ? tn__call_int(call, step) : 1;
@@ -234,8 +235,9 @@ tn_status tn__run_arange(tn__call *call)
                        ? (double)(span / by + (span % by != 0))
                        : ceil(ratio);
     if (count > 0x1p62)
-        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g "
-                        "to {end} %g makes %g numbers, too many for a tensor",
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g to "
+                        "{end} %g makes %g elements, more than a tensor can "
+                        "have",
                         s, a, b, count);
     if (!whole && !tn_dtype_is_floating((tn_dtype)dtype.of.i)) {
         a = trunc(a); /* as in PyTorch, start and step are truncated after
@@ -272,7 +274,7 @@ tn_status tn__run_eye(tn__call *call)
         m = tn__call_int(call, TN__ARG_EYE_M);
     if (n < 0 || m < 0)
         return tn__fail(TN_ERR_ARGUMENT, "eye: {n} is %lld and {m} %lld; "
-                        "expected 0 or greater for both", (long long)n,
+                        "expected at least 0 for both", (long long)n,
                         (long long)m);
     tn_dims_list size = tn_dims(n, m);
     tn_value value[] = {tn__value_dims(&size), call->value[TN__ARG_EYE_DTYPE],
@@ -331,8 +333,8 @@ static tn_status give_even(tn__call *call, double start, double end,
     tn_value as = dtype_or(call, base ? dtype + 1 : dtype,
                            tn_default_dtype());
     if (count < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {steps} is %lld; expected 0 or "
-                        "greater", tn__op_outer(call->op->name),
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {steps} is %lld; expected at "
+                        "least 0", tn__op_outer(call->op->name),
                         (long long)count);
     if (!tn_dtype_is_floating((tn_dtype)as.of.i)) {
         start = trunc(start);
@@ -416,8 +418,8 @@ tn_status tn__run_randperm(tn__call *call)
     tn_dims_list size = {1, {n}};
     tn_value dtype = dtype_or(call, TN__ARG_RANDPERM_DTYPE, TN_I64);
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "randperm: {n} is %lld; expected 0 "
-                        "or greater", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "randperm: {n} is %lld; expected at "
+                        "least 0", (long long)n);
     const tn_value last = tn__value_number(tn_num(n - (n > 0)));
     if (tn__check_fits("randperm", "n:the last number", &last,
                        (tn_dtype)dtype.of.i) < 0)

@@ -28,8 +28,8 @@ static inline tn__shape tn__shape_of(const tn_tensor *x)
     return shape;
 }
 
-/* Calls the operator with this number (TN__OP_ID_...) on these values. Returns
- * its output, or NULL on failure. */
+/* Calls the operator with this id (TN__OP_ID_...) on these values. Returns its
+ * output, or NULL on failure. */
 static inline tn_tensor *tn__row(int id, const tn_value *value, int count)
 {
     return tn__op_run1(&tn__op_table[id], value, count);

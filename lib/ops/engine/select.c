@@ -49,8 +49,8 @@ tn_status tn__select_normal(tn__call *call)
                         ? tn__call_float(call, TN__ARG_NORMAL_STD)
                         : 0;
     if (!(number >= 0))
-        return tn__fail(TN_ERR_ARGUMENT, "normal: {std} is %g; expected 0 or "
-                        "greater", number);
+        return tn__fail(TN_ERR_ARGUMENT, "normal: {std} is %g; expected at "
+                        "least 0", number);
     return tn__run_kernel(call);
 }
 
@@ -59,7 +59,7 @@ tn_status tn__select_cosine(tn__call *call)
     double eps = tn__call_float(call, TN__ARG_COSINE_SIMILARITY_EPS);
     if (!(eps >= 0))
         return tn__fail(TN_ERR_ARGUMENT, "cosine_similarity: {eps} is %g; "
-                        "expected 0 or greater", eps);
+                        "expected at least 0", eps);
     return tn__run_kernel(call);
 }
 
@@ -136,7 +136,7 @@ tn_status tn__select_pow(tn__call *call)
     if (exponent->kind == TN_VALUE_NUMBER && exponent->of.i < 0)
         return tn__fail(TN_ERR_ARGUMENT,
                         "pow: {exponent} %lld is negative and {input} has "
-                        "whole numbers; convert {input} to a floating dtype "
+                        "integers; convert {input} to a floating-point dtype "
                         "with tn_to_dtype",
                         (long long)exponent->of.i);
     return run_row(call, TN__OP_ID_POW_INT);
@@ -150,7 +150,7 @@ tn_status tn__select_mean(tn__call *call)
                          : x->dtype;
     if (!tn_dtype_is_floating(dtype))
         return tn__fail(TN_ERR_DTYPE,
-                        "mean: {input} is %s; give a floating .dtype or "
+                        "mean: {input} is %s; give a floating-point .dtype or "
                         "convert it with tn_to_dtype",
                         tn_dtype_name(dtype));
     return tn__run_kernel(call);
@@ -229,7 +229,7 @@ static tn_status run_fitting(tn__call *call, const tn_value *value,
 /* Runs clamp_min and clamp_max. Their gradient where an element equals the
  * bound depends on the kind of the bound. If it is a tensor, input and bound
  * each get half of the gradient. If it is a number, input gets no gradient
- * there, so an operator with this gradient is selected. */
+ * there, and an operator with this gradient is selected. */
 static tn_status select_clamp(tn__call *call, bool is_min, int by_number,
                               int inplace)
 {
@@ -251,16 +251,16 @@ tn_status tn__select_clamp_max(tn__call *call)
                         TN__OP_ID_CLAMP_MAX_NUMBER_);
 }
 
-/* Runs softmax and log_softmax. An integer input is rejected unless a floating
- * dtype is given. */
+/* Runs softmax and log_softmax. An integer input is rejected unless a
+ * floating-point dtype is given. */
 tn_status tn__select_softmax(tn__call *call)
 {
     const tn_tensor *x = call->value[TN__ARG_SOFTMAX_INPUT].of.tensor;
     if (call->value[TN__ARG_SOFTMAX_DTYPE].kind == TN_VALUE_NONE &&
         !tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE,
-                        "%s: {input} is %s; give a floating .dtype or convert "
-                        "it with tn_to_dtype", call->op->name,
+                        "%s: {input} is %s; give a floating-point .dtype or "
+                        "convert it with tn_to_dtype", call->op->name,
                         tn_dtype_name(x->dtype));
     return tn__run_kernel(call);
 }

@@ -116,7 +116,7 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
                             "number", op->name, op->arg[i].name, (int)v->count);
         if (list && v->count < 0)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has a count of %d; "
-                            "expected 0 or greater", op->name, op->arg[i].name,
+                            "expected at least 0", op->name, op->arg[i].name,
                             (int)v->count);
         if (pointed && !v->of.dims)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
@@ -169,8 +169,9 @@ tn_status tn__values_normalise(const tn_op *op, const tn_value *given,
                                int count, tn_value *value, tn_dims_list *dims)
 {
     if (count > op->arg_count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments given; it takes %d: "
-                        "%s", op->name, count, op->arg_count, op->signature);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments are given; expected "
+                        "%d: %s",
+                        op->name, count, op->arg_count, op->signature);
     for (int i = 0; i < op->arg_count; i++) {
         value[i] = i < count ? given[i] : tn__value_none();
         tn_status status = normalise_one(op, i, &value[i], &dims[i]);

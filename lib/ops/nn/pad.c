@@ -231,16 +231,16 @@ struct edges {
     const tn_dims_list *pad;
     const tn_tensor *inner, *outer;
     edges_part *part;
-    int whole; /* dimensions from this one on are copied as a whole; the number
-                  of dimensions if none is */
+    int whole; /* the first of the dimensions that are copied as a whole, or the
+                  number of dimensions if there is none */
     /* index[d], for d >= whole, holds the indices in inner from which dimension
      * d is copied. NULL if dimension d is not padded. */
     tn_tensor *index[TN_MAX_NDIM];
 };
 
-/* A run of `count` consecutive positions of a padded dimension. These positions
- * are copied from elements of inner that start at `from` and are `step`
- * apart. */
+/* A range of `count` consecutive positions of a padded dimension. These
+ * positions are copied from elements of inner that start at `from` and are
+ * `step` apart. */
 typedef struct run {
     int64_t from, count, step;
     bool is_input; /* the positions are within the input, not padding */

@@ -1,5 +1,5 @@
 /* test_torch.c: files of torch.save: modules, mistakes, and damaged files.
- * test_goldens.c compares what is in them. */
+ * test_goldens.c compares their contents. */
 #include "arrays.h"
 
 #include <tenon/torch_file.h>
@@ -103,11 +103,11 @@ static void check_mistakes(void)
     ok(!tn_torch_file_open(folder), "a folder");
     refused(TN_ERR_IO, "not a regular file", "is rejected");
     ok(!tn_torch_file_open_memory("", 0), "no bytes");
-    refused(TN_ERR_FORMAT, "no file of torch.save", "are rejected");
+    refused(TN_ERR_FORMAT, "it was not written by torch.save", "are rejected");
     ok(!tn_torch_file_open(golden("npz/stored.npz")), "an npz file");
     refused(TN_ERR_FORMAT, "without data.pkl", "is rejected");
     ok(!tn_torch_file_tensor(file, "epoch"), "a number as a tensor");
-    refused(TN_ERR_ARGUMENT, "is no tensor", "is rejected");
+    refused(TN_ERR_ARGUMENT, "is not a tensor", "is rejected");
     ok(!tn_torch_file_tensor(file, "none"), "a missing tensor");
     refused(TN_ERR_ARGUMENT, "has no value \"none\"", "is rejected");
     ok(!tn_torch_file_tensor(file, NULL), "a NULL name");
@@ -116,7 +116,7 @@ static void check_mistakes(void)
     refused(TN_ERR_ARGUMENT, "file is NULL", "is rejected");
     ok(tn_torch_file_int(file, "best", &integer) < 0 && integer == -1,
        "0.1 as an integer");
-    refused(TN_ERR_DTYPE, "is a floating number; expected an integer",
+    refused(TN_ERR_DTYPE, "is a floating-point number; expected an integer",
             "is rejected");
     ok(tn_torch_file_int(file, "epoch", NULL) < 0, "no room for an integer");
     refused(TN_ERR_ARGUMENT, "out is NULL", "is rejected");
@@ -177,8 +177,8 @@ static void check_mistakes(void)
 
 /* ---- damaged files -------------------------------------------------------- */
 
-/* Reads all of a file in memory whose end ASan sees. Returns whether something
- * was rejected. */
+/* Reads all of a file in memory, reads past which AddressSanitizer detects.
+ * Returns whether something was rejected. */
 static bool rejected(const char *data, size_t bytes)
 {
     char *copy = malloc(bytes + 1);
@@ -236,7 +236,7 @@ static void check_storages(void)
     file = tn_torch_file_open(path);
     write_all(path, data, bytes - 4);
     ok(!tn_torch_file_tensor(file, ""), "a file that became shorter");
-    refused(TN_ERR_IO, "was written to since it was opened", "is rejected");
+    refused(TN_ERR_IO, "changed after it was opened", "is rejected");
     free(data);
 }
 

@@ -1,4 +1,5 @@
-/* test_images.c: image files: what is read, what is written, what is refused.
+/* test_images.c: reads and writes image files, and tests which files are
+ * rejected.
  * */
 #include <tenon/image.h>
 #include <tenon/ops.h>
@@ -300,7 +301,7 @@ static void test_bad(void)
 }
 
 /* Decodes each prefix of a file, and the file with each byte changed. The limit
- * bounds what a changed size can ask for. */
+ * bounds the memory that a changed size can request. */
 static void test_each_byte(const char *name)
 {
     void *data;
@@ -309,7 +310,7 @@ static void test_each_byte(const char *name)
         bail_out("%s", tn_error());
     int wrong = 0;
     for (size_t n = 0; n < bytes; n++) {
-        /* A copy of its own, so that a read behind the end is found. */
+        /* A separate copy, so that a sanitizer detects a read past the end. */
         unsigned char *part = malloc(n ? n : 1);
         memcpy(part, data, n);
         TN_SCOPE(scope)

@@ -79,9 +79,9 @@ static void test_csv(void)
             "column 2 has no name");
     write_text("text.txt", "hello\n");
     refused(tn_curves_add(curves, "text.txt", NULL), TN_ERR_FORMAT,
-            "neither an event file");
+            "expected an event file");
     write_text("empty", "");
-    refused(tn_curves_add(curves, "empty", NULL), TN_ERR_FORMAT, "neither");
+    refused(tn_curves_add(curves, "empty", NULL), TN_ERR_FORMAT, "expected an event file");
     mkdir("nothing", 0777);
     refused(tn_curves_add(curves, "nothing", NULL), TN_ERR_FORMAT,
             "no scalars");
@@ -98,7 +98,7 @@ static void test_csv(void)
 }
 
 /* Each event file that is cut is read up to the cut; each that has a changed
- * byte is refused, or the byte was in an incomplete record. */
+ * byte is rejected, or the byte was in an incomplete record. */
 static void test_damage(void)
 {
     tn_scope *scope = tn_scope_open();

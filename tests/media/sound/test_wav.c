@@ -62,7 +62,8 @@ static void finish(bytes *b, const void *data, size_t n)
 
 static tn_tensor *decode(const bytes *b)
 {
-    /* memory that ends with the file, for the sanitizers */
+    /* memory that ends with the file, so that sanitizers detect reads past
+     * it */
     unsigned char *copy = malloc(b->count + !b->count);
     memcpy(copy, b->at, b->count);
     tn_tensor *x = tn_wav_decode(copy, b->count, NULL);
@@ -108,7 +109,7 @@ static void check_python(void)
         tn_tensor *raw = tn_wav_decode(data, n, NULL, .normalize = false);
         ok(raw && tn_tensor_dtype(raw) == dtype[i], "the dtype of %d bits",
            bits[i]);
-        /* what is saved from raw samples is the same file */
+        /* saving raw samples gives the same file */
         static const char *const format[] = {"pcm8", "pcm16", "pcm24",
                                              "pcm32"};
         void *again = NULL;
