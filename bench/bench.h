@@ -17,8 +17,7 @@ typedef struct bench_state {
     const int64_t *size;
     tn_tensor *a, *b, *c;
     tn_module *net;
-    tn_module *part[2]; /* two parts of net, for a forward pass that is written
-                         * out in C */
+    tn_module *part[2]; /* two parts of net, for a forward pass written in C */
     tn_optim *optim;
     tn_tensor *loss; /* the loss of a training step; valid within the scope of
                       * the step */
@@ -114,9 +113,9 @@ double bench_sample(const bench_work *work, bench_state *state, int64_t calls);
 int64_t bench_calls(const bench_work *work, bench_state *state,
                     double round_ns);
 /* Waits some milliseconds, until worker threads of Tenon and of OpenMP go to
- * sleep. They spin that long after their last work, and would take processor
- * time from the next measurement. The wait is a busy loop, so that this core
- * keeps its clock frequency. */
+ * sleep. They spin for some time after their last work, and would take
+ * processor time from the next measurement. The wait is a busy loop, so that
+ * this core keeps its clock frequency. */
 void bench_rest(void);
 
 /* ---- count.c: instructions ----------------------------------------------- */
@@ -147,7 +146,8 @@ double bench_bound_ns(bench_bound bound);
 const char *bench_bound_name(bench_bound bound);
 void bench_limit_close(bench_limit *limit);
 
-/* ---- losses.c: do both do the same? -------------------------------------- */
+/* ---- losses.c: do both train the same network?
+ * -------------------------------------- */
 
 typedef struct bench_peer bench_peer;
 

@@ -323,8 +323,8 @@ static bool is_known(const char *only, const char *except, bool losses,
                      const int64_t size[3])
 {
     bool known = false;
-    size_t excepted = 0; /* number of characters of the list that are names of
-                          * known groups */
+    size_t excepted = 0; /* length of the part of the list that consists of
+                          * names of existing groups */
     for (int g = 0; g < GROUPS; g++) {
         const char *name = group[g]->name;
         bool is_excepted = lists(except, name);

@@ -42,8 +42,8 @@ static float sum_chunk(const float *x, int n)
 {
     float lane[LANES];
     if (n < LANES) {
-        /* Starts from -0.0, the only neutral element of addition: -0.0 + x has
-         * the bits of x for every x, while 0.0 + -0.0 is 0.0. */
+        /* Starts from -0.0, the only neutral element of addition: -0.0 + x is
+         * bit-identical to x for every x, while 0.0 + -0.0 is 0.0. */
         for (int i = 0; i < LANES; i++)
             lane[i] = -0.0f;
         memcpy(lane, x, (size_t)n * sizeof *x);

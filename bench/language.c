@@ -151,7 +151,7 @@ static double ours(tn_lm *lm, const workload *w)
     return took;
 }
 
-/* Quotes a text for the shell. */
+/* Quotes a string for the shell. */
 static void quote(char *to, size_t room, const char *text)
 {
     size_t used = 0;

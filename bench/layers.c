@@ -90,7 +90,7 @@ static tn_dims_list read_shape(const char *text, int64_t *number)
     return dims;
 }
 
-/* Returns the input that a text such as "normal:16,64" describes, or NULL if
+/* Returns the input that a string such as "normal:16,64" describes, or NULL if
  * its kind is unknown. */
 static tn_tensor *input(const char *text)
 {

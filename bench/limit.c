@@ -139,8 +139,8 @@ typedef struct worker {
     int number;
 } worker;
 
-/* Runs the share of thread `number`. If took is not NULL, adds the nanoseconds
- * of each part to took[part]. */
+/* Runs the share of the thread with index `number`. If took is not NULL, adds
+ * the nanoseconds of each part to took[part]. */
 static void run_share(const bench_limit *l, int number, double *took)
 {
     float *out = l->memory + l->out_count * number;

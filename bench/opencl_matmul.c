@@ -35,8 +35,8 @@ static const product products[] = {
 enum {
     PRODUCTS = sizeof products / sizeof *products,
     ROUNDS = 10,
-    LEAST = 3 /* least number of runs of a product, which also take at least
-               * LONG seconds */
+    LEAST = 3 /* minimum number of runs of a product; the runs also take at
+               * least LONG seconds */
 };
 static const double LONG = 0.08;
 
@@ -51,8 +51,9 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns the least time of work(p), including a wait for the device. The first
- * call is not counted, because it compiles. Returns 0 if work(p) fails. */
+/* Returns the shortest time of work(p), including a wait for the device. The
+ * first call is not counted, because it compiles. Returns 0 if work(p)
+ * fails. */
 static double least(bool (*work)(const product *p), const product *p)
 {
     double shortest = 1e9, begun = 0;

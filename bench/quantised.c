@@ -107,7 +107,8 @@ int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        int elements, bytes, scale; /* scale: where a block's d is */
+        int elements, bytes, scale; /* scale: offset of d, the scale, in a
+                                       block */
     } formats[] = {{"Q8_0", 32, 34, 0},     {"Q4_0", 32, 18, 0},
                    {"Q4_1", 32, 20, 0},     {"Q5_0", 32, 22, 0},
                    {"Q5_1", 32, 24, 0},     {"Q4_K", 256, 144, 0},

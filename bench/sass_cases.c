@@ -240,7 +240,8 @@ static const struct work {
 };
 enum { WORKS = sizeof works / sizeof *works };
 
-/* ---- indices, from the host: kernels' results are not to be relied on ---- */
+/* ---- indices, made by the host, because this driver computes no results
+ * ---- */
 
 static uint64_t state = 1;
 static uint64_t random_below(uint64_t limit)

@@ -99,7 +99,7 @@ static void sort(bench_state *s)
 }
 BENCH_CALL(gelu, tn_gelu(s->a))
 
-/* The minimum work is that of one element. */
+/* The minimum work is given for one element. */
 static const bench_work sizes[] = {
     {"add", {0}, open_two, add, BENCH_TRIAD(1), 0},
     {"exp", {0}, open_sized, exponential, BENCH_COPY(1), 0},

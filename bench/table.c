@@ -12,8 +12,8 @@ static bool refuse(const bench_table *table, int line, const char *why)
     return false;
 }
 
-/* Returns the text up to the next tab, and advances *rest beyond the tab.
- * Returns NULL if no text is left. */
+/* Returns the string up to the next tab, and advances *rest beyond the tab.
+ * Returns NULL at the end. */
 static char *column(char **rest)
 {
     char *text = *rest, *tab = strchr(text, '\t');

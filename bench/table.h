@@ -24,8 +24,8 @@ typedef struct bench_table {
     void (*call)(bench_state *state);
     int count;
     bench_row row[BENCH_ROWS];
-    bench_work work[BENCH_ROWS]; /* a workload for each row, and one whose name
-                                  * is NULL at the end */
+    bench_work work[BENCH_ROWS]; /* one workload for each row; an entry whose
+                                  * name is NULL follows the last one */
 } bench_table;
 
 /* Reads a table. If the file cannot be read or is malformed, prints an error

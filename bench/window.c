@@ -90,7 +90,7 @@ BENCH_BOTH(pixel_shuffle, tn_pixel_shuffle(s->a, 2))
     {#name "_back", {n, c, h}, open_##name, name##_back,                      \
      BENCH_FLOPS(6. * (n) * (c) * (c) * (taps)), 0}
 /* `in` and `out` are the floats of a channel that are read and written. The
- * gradient reads and writes the reverse. */
+ * gradient reads `out` and writes `in`. */
 #define BOTH(name, open, n, c, h, in, out)                                    \
     {#name, {n, c, h}, open, name,                                            \
      BENCH_MOVE((n) * (c) * (in), (n) * (c) * (out)), 0},                     \

@@ -32,7 +32,7 @@ static tn_tensor *read_image(const char *path)
     return tn_unsqueeze(x, 0);
 }
 
-/* Prints the label of class i: line i of the file, or the number i if there is
+/* Prints the label of class i: line i of the file, or the index i if there is
  * no such line. */
 static void print_label(const char *path, int64_t i)
 {

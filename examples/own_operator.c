@@ -1,7 +1,7 @@
-/* own_operator.c: one line of text defines an operator and its gradient, for
- * every device and dtype. docs/kernel-language.md describes the language. If
- * the language cannot express an operator, two C functions of tensors implement
- * it and its gradient. */
+/* own_operator.c: one line of the kernel language defines an operator and its
+ * gradient, for every device and dtype. docs/kernel-language.md describes the
+ * language. If the language cannot express an operator, two C functions of
+ * tensors implement it and its gradient. */
 #include <stdio.h>
 #include <tenon/tenon.h>
 
@@ -63,7 +63,7 @@ int main(void)
     printf("its derivative = ");
     tn_print(tn_tensor_grad(m));
 
-    /* An error in the text of an operator is reported with its line and
+    /* An error in the source of an operator is reported with its line and
      * column. */
     if (!tn_op_define("broken(x) = x + * 2"))
         printf("refused: %s\n", tn_error());

@@ -106,7 +106,7 @@ static double train(replica *of, int count, tn_optim *opt, tn_loader *loader)
     return total / (double)tn_loader_count(loader);
 }
 
-/* Returns the accuracy: the fraction of the samples whose greatest output is at
+/* Returns the accuracy: the fraction of the samples whose largest output is at
  * their label. */
 static double accuracy(const replica *r, tn_loader *loader)
 {

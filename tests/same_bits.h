@@ -25,7 +25,7 @@ static inline uint64_t same_bits_infinity(tn_dtype dtype)
     case TN_F8E5M2:
         return 0x7cu;
     case TN_F8E4M3:
-        return 0x7eu; /* code of the greatest number, since this dtype has no
+        return 0x7eu; /* code of the largest number, since this dtype has no
                        * infinity */
     default:
         return UINT64_MAX;

@@ -16,9 +16,9 @@
  *   #   at tests/base/test_dtype.c:12: tn_dtype_size(TN_F16)
  *   # got 4, want 2
  *
- * The checks are macros, so that they know file and line. They evaluate each
- * argument once. done_testing prints the number of checks, so there is no
- * plan to update when a check is added. Call them from one thread. */
+ * The checks are macros, which receive the file and line. They evaluate each
+ * argument once. done_testing prints the number of checks, so there is no plan
+ * to update when a check is added. Call them from one thread. */
 #ifndef TN_TESTS_TAP_H
 #define TN_TESTS_TAP_H
 

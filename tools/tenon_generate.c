@@ -141,7 +141,8 @@ static int continue_text(tn_lm_batch *batch, tn_tokenizer *t, const char *text,
 /* ---- chats --------------------------------------------------------------- */
 
 typedef struct chat {
-    tn_chat_message *messages; /* owned, and so are the messages' texts */
+    tn_chat_message *messages; /* owned, and so are the strings of the
+                                  messages */
     int64_t count;
 } chat;
 
@@ -162,7 +163,7 @@ static bool add_message(chat *c, const char *role, char *text)
     return true;
 }
 
-/* Removes and frees the messages from index `count` on. */
+/* Removes and frees the messages with an index of at least `count`. */
 static void cut_chat(chat *c, int64_t count)
 {
     while (c->count > count)

@@ -27,7 +27,7 @@ typedef struct lm_option {
     bool *flag;
 } lm_option;
 /* Reads the options, which may be before, between and after the other
- * arguments. Arguments after "--" are no options. Moves the other arguments to
+ * arguments. Arguments after "--" are not options. Moves the other arguments to
  * the beginning of `argument` and returns their number. Returns -1 if an option
  * is unknown or its value is invalid. The last entry of the table has the name
  * NULL. */

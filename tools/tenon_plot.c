@@ -12,7 +12,8 @@ typedef struct command_line {
     const char *out, *title;
     double smooth;
     bool log_scale;
-    int runs; /* number of argument[] that are paths, moved to its start */
+    int runs; /* number of elements of argument[] that are paths, which are
+                 moved to its start */
 } command_line;
 
 /* Returns the value of an option, or NULL if argument *i is another one or has

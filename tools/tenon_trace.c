@@ -45,8 +45,8 @@ static int complain(const char *path, const char *why)
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Reads the file, with space for a closing bracket after its text. Returns NULL
- * if the file cannot be read. */
+/* Reads the file, with space for a closing bracket at its end. Returns NULL if
+ * the file cannot be read. */
 static char *read_text(const char *path, size_t *length)
 {
     FILE *file = fopen(path, "rb");
@@ -75,8 +75,8 @@ static char *read_text(const char *path, size_t *length)
 }
 
 /* Parses a trace. If the traced program was killed, the closing bracket is
- * missing. Then parse cuts the text after its last complete line and adds the
- * bracket. Parsing overwrites the text. */
+ * missing. Then parse truncates the trace after its last complete line and adds
+ * the bracket. Parsing overwrites the text. */
 static const tn__json_value *parse(tn__json *json, char *text, size_t length)
 {
     char *whole = malloc(length + 1);

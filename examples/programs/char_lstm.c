@@ -68,7 +68,7 @@ static double train(tn_module *net, tn_optim *optim, tn_tensor *rows)
 }
 
 /* Prints `count` characters, each sampled from the prediction after the
- * previous one. The first follows the character id. */
+ * previous one. The first one follows the character with the index `id`. */
 static void write_some(tn_module *net, tn_text *text, tn_tensor *id, int count)
 {
     TN_NO_GRAD_HERE;

@@ -1,4 +1,4 @@
-/* fine_tune.c: a network that knows the digits 0 to 4 learns 5 to 9 from a few
+/* fine_tune.c: a network trained on the digits 0 to 4 learns 5 to 9 from a few
  * images.
  *
  *     fine_tune [DATA.csv.gz] [FILE]
@@ -27,8 +27,8 @@ static tn_module *network(const char *body, const char *head)
     return net;
 }
 
-/* Returns the images of the CLASSES digits from `first` on, with labels from 0
- * to CLASSES - 1. */
+/* Returns the images of CLASSES digits beginning with `first`, with labels from
+ * 0 to CLASSES - 1. */
 static tn_dataset *digits(tn_tensor *table, int first)
 {
     tn_tensor *y = tn_sub_scalar(tn_select(table, 1, 64), first);

@@ -57,8 +57,9 @@ static int play(tn_module *policy, tn_tensor **log_probs)
     return step;
 }
 
-/* Returns, for each step, the discounted sum of the rewards from that step on.
- * The sums are normalised to mean 0 and standard deviation 1. */
+/* Returns, for each step, the discounted sum of the rewards of that step and
+ * all later ones. The sums are normalised to mean 0 and standard deviation
+ * 1. */
 static tn_tensor *returns(int count)
 {
     float sum[STEPS], later = 0;

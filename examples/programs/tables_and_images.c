@@ -36,7 +36,7 @@ static tn_tensor *read_image(const char *path)
 }
 
 /* The context of the dataset: the folder, and a table whose rows have the
- * number, measurements and class of an image. */
+ * index, measurements and class of an image. */
 struct table {
     const char *folder;
     tn_tensor *rows;

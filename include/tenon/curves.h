@@ -6,6 +6,10 @@
  *
  * `tenon plot` does this from the command line.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * This header belongs to libtenon-media (pkg-config tenon-media).
  *
  * Threads: A tn_curves belongs to one thread at a time. */

@@ -334,7 +334,8 @@ TN_API tn_loader *tn_loader_new_with(tn_dataset *set,
  * not known. Cannot fail. */
 TN_API int64_t tn_loader_count(const tn_loader *loader);
 /* Returns the number of samples that .on_error = TN_ON_ERROR_SKIP omitted in the
- * current epoch up to the current batch; after a loop, in its whole epoch. 0 for
+ * current epoch up to the current batch; after a loop, in its whole epoch. After
+ * tn_loader_restore, samples before the restored batch are not counted. 0 for
  * NULL. Cannot fail. */
 TN_API int64_t tn_loader_skipped(const tn_loader *loader);
 

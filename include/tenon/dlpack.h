@@ -17,6 +17,9 @@
  * vector types (lanes other than 1), are rejected (TN_ERR_DTYPE); the message
  * names them.
  *
+ * While an error is pending (error.h), the functions work as usual, and the
+ * first error stays.
+ *
  * Threads: any thread may call these functions and the deleters. A tensor that
  * was exported is shared: while one side writes to it, the other must not use
  * it.

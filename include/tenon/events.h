@@ -24,6 +24,10 @@
  * A tag names a curve or a sequence of images: "loss/train". Tags with the same
  * part before the slash are shown together.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * This header belongs to libtenon-media (pkg-config tenon-media).
  *
  * Threads: A tn_events belongs to one thread at a time. */

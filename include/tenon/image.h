@@ -18,6 +18,10 @@
  * libpng and libjpeg are optional. If Tenon was built without the one that is
  * needed, calls fail with TN_ERR_UNSUPPORTED and name its Debian package.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * Threads: Any thread may call these functions. A tn_image_folder does not
  * change, so threads may share it. Link with `pkg-config --libs tenon-media`.
  */
@@ -42,8 +46,9 @@ extern "C" {
  *
  *   channels    1, 2, 3 or 4; 0: as in the file. A palette counts as 3, or 4
  *               with transparency. Colour becomes grey by 0.299 R + 0.587 G +
- *               0.114 B. Alpha that the file lacks is opaque; alpha that is not
- *               wanted is dropped, without blending
+ *               0.114 B; the grey of a JPEG file is its stored luma, as with
+ *               torchvision's ImageReadMode.GRAY. Alpha that the file lacks is
+ *               opaque; alpha that is not wanted is dropped, without blending
  *   hwc         returns (H, W, C) instead of (C, H, W)
  *   dtype       TN_U8: 0 .. 255; samples of 16 bits lose their low byte.
  *               TN_I32: the file's values; 0 .. 65535 if it has 16 bits, else

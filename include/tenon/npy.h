@@ -33,6 +33,10 @@
  * Source: numpy/lib/format.py, format versions 1.0 to 3.0; APPNOTE.TXT 6.3.10
  * of PKWARE, for zip archives.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * Threads: A tn_npz does not change. Any thread may read from it.
  */
 #ifndef TENON_NPY_H

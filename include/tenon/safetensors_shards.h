@@ -10,6 +10,10 @@
  *         tn_safetensors_shards_open("llama/model.safetensors.index.json");
  *     tn_tensor *w = tn_safetensors_shards_tensor(shards, "lm_head.weight");
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * Threads: A tn_safetensors_shards does not change. Any thread may read from it.
  */
 #ifndef TENON_SAFETENSORS_SHARDS_H

@@ -16,6 +16,10 @@
  * tensor does not fit, TN_ERR_ARGUMENT if a number or a string is not allowed,
  * or TN_ERR_MEMORY.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * Link with `pkg-config --libs tenon-media`.
  *
  * Threads: Any thread may call these functions.
@@ -49,21 +53,24 @@ extern "C" {
  * than the file is rejected. Memory is allocated only for frames that are in
  * the file. */
 
-/* What a file contains. */
-typedef struct tn_wav_details {
-    size_t size;         /* sizeof(tn_wav_details) */
+/* What a file says about its sound. Set size = sizeof(tn_wav_info) first. */
+typedef struct tn_wav_info {
+    size_t size;         /* sizeof(tn_wav_info) */
+    const char *format;  /* "pcm16": a string constant */
     int64_t sample_rate; /* in Hz */
     int64_t frames;      /* samples of each channel */
-    int channels;
-    const char *format;  /* "pcm16"; valid until the process ends */
-} tn_wav_details;
+    int32_t channels;
+} tn_wav_info;
 
-/* Reads the header of the file at path. Set out->size = sizeof *out first; the
- * first out->size bytes of *out are written. Fails with TN_ERR_IO if the file
- * cannot be read or is not a regular file, TN_ERR_FORMAT if it is not a valid
- * WAV file, TN_ERR_UNSUPPORTED for formats that are rejected, or
- * TN_ERR_ARGUMENT if out is NULL or its size invalid. */
-TN_API tn_status tn_wav_info(const char *path, tn_wav_details *out);
+/* Reads the header of a WAV file, or of the bytes of one in memory, without its
+ * samples, and fills the first out_info->size bytes of *out_info. Fails with
+ * TN_ERR_IO if the file cannot be read or is not a regular file, TN_ERR_FORMAT
+ * if it is not a valid WAV file, TN_ERR_UNSUPPORTED for formats that are
+ * rejected, or TN_ERR_ARGUMENT if out_info is NULL or out_info->size is
+ * invalid. */
+TN_API tn_status tn_wav_info_load(const char *path, tn_wav_info *out_info);
+TN_API tn_status tn_wav_info_decode(const void *data, size_t bytes,
+                                    tn_wav_info *out_info);
 
 /* Options of tn_wav_load and tn_wav_decode:
  *   normalize    the result is float32, integers are divided by 2^(bits - 1).
@@ -78,10 +85,10 @@ TN_API tn_status tn_wav_info(const char *path, tn_wav_details *out);
 TN_OPTIONS_STRUCT(tn_wav_load, TN_WAV_LOAD_OPTIONS_LIST);
 #define TN_WAV_LOAD_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_wav_load, TN_WAV_LOAD_OPTIONS_LIST)
-/* Loads a WAV file as (channels, frames) on the current device. Only the
- * requested frames are read. Stores the sample rate in *out_sample_rate, which
- * may be NULL. Returns NULL with the errors of tn_wav_info, or TN_ERR_ARGUMENT
- * or TN_ERR_MEMORY. Source: torchaudio.load. */
+/* Loads a WAV file as (channels, frames) on the current device. Only the requested
+ * frames are read. Stores the sample rate in *out_sample_rate, which may be
+ * NULL. Returns NULL with the errors of tn_wav_info_load, or TN_ERR_ARGUMENT or
+ * TN_ERR_MEMORY. Source: torchaudio.load. */
 TN_API tn_tensor *tn_wav_load_with(const char *path, int64_t *out_sample_rate,
                                    const tn_wav_load_options *options);
 /* The same for a file in memory: its bytes, which are lent. */

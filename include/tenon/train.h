@@ -104,8 +104,8 @@ typedef void (*tn_train_callback)(tn_train_state *state, void *context);
  *   average        updated after each optimizer step; swapped in for the
  *                  validation
  *   log            file to which a line is written after each epoch
- *   progress       shows loss, rate and time left on stderr, if that is a
- *                  terminal
+ *   progress       shows loss, rate and time left of each epoch and of its
+ *                  validation on stderr, if that is a terminal
  *   on_...         callbacks. on_epoch_begin runs after the module was set to
  *                  training mode, and may set layers to eval mode again.
  *                  on_epoch_end runs before the checkpoint
@@ -160,7 +160,8 @@ TN_API tn_status tn_train_with(tn_module *module, tn_optim *optim,
     X(tn_train_loss, loss, NULL)                                              \
     X(void *, context, NULL)                                                  \
     X(tn_metric *const *, metrics, NULL)                                      \
-    X(tn_dtype, autocast, TN_DTYPE_NONE)
+    X(tn_dtype, autocast, TN_DTYPE_NONE)                                      \
+    X(bool, progress, true)
 TN_OPTIONS_STRUCT(tn_evaluate, TN_EVALUATE_OPTIONS_LIST);
 #define TN_EVALUATE_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_evaluate, TN_EVALUATE_OPTIONS_LIST)

@@ -25,6 +25,9 @@
  * recorded (transforms are not differentiable; use tn_detach), TN_ERR_ARGUMENT
  * for a number out of range, TN_ERR_MEMORY.
  *
+ * While an error is pending (error.h), the functions work as usual, and the
+ * first error stays.
+ *
  * Threads: any thread may call these functions.
  */
 #ifndef TENON_TRANSFORM_H

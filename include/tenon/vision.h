@@ -27,6 +27,10 @@
  * not fit, TN_ERR_ARGUMENT if a number or a string is not allowed, or
  * TN_ERR_MEMORY.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * For the mean IoU of segmentations see tn_metric_mean_iou in
  * <tenon/metric.h>.
  *
@@ -380,11 +384,14 @@ typedef struct tn_mean_ap_result {
     double ar_small, ar_medium, ar_large;
 } tn_mean_ap_result;
 
-/* Computes the result of all images so far. Set out->size = sizeof *out first;
- * the first out->size bytes of *out are written. Fails with TN_ERR_ARGUMENT if
- * out is NULL or its size invalid, TN_ERR_STATE if there was no image, or
- * TN_ERR_MEMORY. Source: pycocotools' COCOeval. */
-TN_API tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out);
+/* Computes the result of all images so far, and fills the first
+ * out_result->size bytes of *out_result. Set out_result->size =
+ * sizeof(tn_mean_ap_result) first.
+ * Fails with TN_ERR_ARGUMENT if out_result is NULL or its size is invalid,
+ * TN_ERR_STATE if there was no image, or TN_ERR_MEMORY.
+ * Source: pycocotools' COCOeval. */
+TN_API tn_status tn_mean_ap_compute(tn_mean_ap *metric,
+                                    tn_mean_ap_result *out_result);
 
 /* Returns the average precision of each class in the order of labels: (K, 2)
  * float64 on the current device, with the label and its average precision at

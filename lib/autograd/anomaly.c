@@ -96,9 +96,9 @@ static bool is_written(const tn__call *call, const tn_tensor *x)
 }
 
 /* Returns the first tensor argument that contains a NaN, or NULL if none does.
- * Sets *argument to the number of the argument, *at to the index of the NaN,
- * and *index to the tensor's position if the argument is a list of tensors,
- * else to -1. */
+ * Sets *argument to the index of the argument, *at to the index of the NaN, and
+ * *index to the tensor's index in the list if the argument is a list of
+ * tensors, else to -1. */
 static tn_tensor *find_source(const tn__call *call, int *argument, int *index,
                               int64_t *at)
 {
@@ -164,8 +164,8 @@ static tn_status watch(const tn__call *call, tn_tensor *const *out, int count)
 
 /* ---- backward ----------------------------------------------------------- */
 
-/* Returns the name of the argument that input tensor number `port` of the call
- * was passed as. */
+/* Returns the name of the argument as which the input tensor with index `port`
+ * of the call was passed. */
 static const char *port_name(const tn__node *node, int port)
 {
     const tn__plan *plan = node->plan;

@@ -14,9 +14,9 @@
  * numbers are their argument numbers.
  *
  * Each operator is one row of the operator table. If the table defines the
- * operator by a text in the kernel language, its gradient is a kernel, which is
- * derived automatically or written in the table. If a C function computes the
- * operator or lays out its iteration space, its gradient is a C function
+ * operator in the kernel language, its gradient is a kernel, which is derived
+ * automatically or written in the table. If a C function computes the operator
+ * or builds its iteration space, its gradient is a C function
  *
  *     tn_status tn__grad_<name>(const tn__node *node, tn_tensor *const *g,
  *                               tn_tensor **out);
@@ -53,8 +53,9 @@ typedef tn_status (*tn__gradient_fn)(const tn__node *node, tn_tensor *const *g,
     tn_status function(const tn__node *node, tn_tensor *const *g,             \
                        tn_tensor **out)
 
-/* A set of values that a gradient function needs, so that the node must save
- * them. Bit p of inputs is for input p, bit o of outputs for output o. */
+/* A set of values that a gradient function needs, and that the node must
+ * therefore save. Bit p of inputs is for input p, bit o of outputs for output
+ * o. */
 typedef struct tn__saves {
     uint8_t inputs, outputs;
 } tn__saves;
@@ -86,8 +87,8 @@ bool tn__node_wants(const tn__node *node, int port);
  * is connected to its graph, so that the gradient can be differentiated. */
 tn_tensor *tn__node_input(const tn__node *node, int port);
 tn_tensor *tn__node_output(const tn__node *node, int out);
-/* Return shape, dtype and device of an input (port). They are known even if the
- * node did not save the tensor. ndim and the list's count are -1 if the
+/* Return shape, dtype and device of an input (port). They are available even if
+ * the node did not save the tensor. ndim and the list's count are -1 if the
  * argument was omitted. */
 tn_dims_list tn__node_shape(const tn__node *node, int port);
 int tn__node_ndim(const tn__node *node, int port);

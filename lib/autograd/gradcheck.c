@@ -222,8 +222,8 @@ static tn_status run_check(struct check *check, bool may_be_constant)
     if (tn__error_pending())
         return TN_ERR_STATE;
     if (check->count < 0 || (check->count && !check->input) || !check->fn)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {fn} or {inputs} is NULL, or "
-                        "their number is negative", check->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {fn} or {inputs} is NULL, or the "
+                        "count is negative", check->name);
     tn_scope *scope = tn_scope_open();
     if (!scope)
         return TN_ERR_MEMORY;

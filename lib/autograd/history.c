@@ -60,8 +60,8 @@ static bool is_place_of(const struct tn__place *place, const tn_tensor *x)
 
 /* Follows the recorded view calls from x back to the tensor of which x is a
  * view. Returns the node that made this tensor, or NULL if there is none. Sets
- * *place to the tensor's place in the storage and *index to its output
- * number. */
+ * *place to the tensor's place (offset, shape and strides) in the storage, and
+ * *index to the index of the node's output. */
 static tn__node *find_base(const tn_tensor *x, struct tn__place *place,
                            uint32_t *index)
 {

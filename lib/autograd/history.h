@@ -18,9 +18,8 @@ struct tn__history {
     tn__node *node;         /* owned reference: node of the call that made the
                                base's current values */
     uint32_t index;         /* which output of node the base is */
-    _Atomic uint64_t count; /* number of the last in-place change of this
-                               storage; changes of all storages are numbered
-                               consecutively */
+    _Atomic uint64_t count; /* sequence number of the last in-place change of
+                               this storage; all storages share one sequence */
     tn_dtype dtype;         /* dtype of the base */
     struct tn__place base;
 };
@@ -30,8 +29,8 @@ static inline tn__history *tn__history_of(const tn_tensor *x)
     return atomic_load_explicit(&x->storage->history, memory_order_acquire);
 }
 
-/* Returns the number of the last in-place change of x's memory, or 0 if it was
- * never changed. */
+/* Returns the sequence number of the last in-place change of x's memory, or 0
+ * if it was never changed. */
 static inline uint64_t tn__history_count(const tn_tensor *x)
 {
     tn__history *history = tn__history_of(x);

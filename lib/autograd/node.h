@@ -22,12 +22,12 @@ typedef struct tn__plan_port {
                                  is set */
     bool zero;      /* the gradient of the input is always zero */
     bool failed;    /* there is no derivative; tn__plan_port_fail reports why */
-    int input;      /* number of this tensor among the forward kernel's
-                       inputs */
-    int used[TN__KERNEL_MAX_INPUTS]; /* which value each operand of the gradient
-                                        kernel is, numbered as
-                                        tn__kernel_gradient does */
-    int param[TN__KERNEL_MAX_PARAMS]; /* param[k] is the number of the forward
+    int input;      /* index of this tensor among the forward kernel's inputs */
+    int used[TN__KERNEL_MAX_INPUTS]; /* the index of the value that each operand
+                                        of the gradient kernel reads;
+                                        tn__kernel_gradient defines these
+                                        indices */
+    int param[TN__KERNEL_MAX_PARAMS]; /* param[k] is the index of the forward
                                          kernel's parameter that is parameter k
                                          of the gradient kernel */
     uint32_t inputs, outputs; /* saved values that the gradient kernel needs, as
@@ -43,8 +43,9 @@ typedef struct tn__plan_port {
 } tn__plan_port;
 
 #define TN__PLAN_PORTS 16
-/* What all calls of one operator with one kernel share. Either `kernel` is set,
- * and gradients are kernels derived from it, or `gradient` is a C function. */
+/* The data that all calls of one operator with one kernel share. Either
+ * `kernel` is set, and gradients are kernels derived from it, or `gradient` is
+ * a C function. */
 typedef struct tn__plan {
     struct tn__plan *next;       /* next plan in the same hash bucket */
     const tn_op *op;
@@ -59,7 +60,7 @@ typedef struct tn__plan {
     int port_count;              /* number of ports (input tensors); here a list
                                   * of tensors counts as one port */
     uint8_t port_arg[TN__PLAN_PORTS]; /* for each port (input tensor), its
-                                       * argument number */
+                                       * argument index */
     uint8_t input_port[TN__KERNEL_MAX_INPUTS]; /* for each input of the forward
                                                 * kernel, the port (input tensor
                                                 * of the call) that it reads */
@@ -96,11 +97,11 @@ typedef struct tn__saved_value {
     tn_tensor *value; /* owned reference: a detached alias of the tensor */
     tn__rerun *rerun; /* owned reference: the call to recompute */
     uint32_t version; /* with `value`: the version counter of its storage when
-                         it was saved; with `rerun`: the number of this value
+                         it was saved; with `rerun`: the index of this value
                          among all values that the call saves */
 } tn__saved_value;
 
-/* Saves x. Inside tn_recompute it stores only the number of the value. Returns
+/* Saves x. Inside tn_recompute stores only the index of the value. Returns
  * false if memory runs out. */
 bool tn__saved_value_set(tn__saved_value *saved, tn_tensor *x,
                          uint32_t version);
@@ -122,8 +123,8 @@ typedef struct tn__port {
     uint32_t index;    /* which output of that node this input is */
     int8_t ndim;       /* number of dimensions; -1 if the argument was
                           omitted */
-    int8_t output;     /* if forward saved one of its outputs, the number of
-                          that output; -1 for any other value */
+    int8_t output;     /* if forward saved one of its outputs, the index of that
+                          output; -1 for any other value */
     uint8_t dtype;
     bool transposed;      /* the tensor is the transpose of a contiguous
                              matrix */
@@ -140,8 +141,9 @@ typedef struct tn__layout {
 struct tn__node {
     tn__object object;
     const tn_op *op;      /* the operator; NULL for the node of a leaf tensor */
-    uint64_t sequence;    /* number of the call; greater than those of all calls
-                             that its inputs depend on; 0 for a leaf */
+    uint64_t sequence;    /* sequence number of the call, higher than the
+                             numbers of all calls on which its inputs depend; 0
+                             for a leaf */
     /* The following fields are set for a call. */
     const tn_path *made_in; /* path of the module that made the call */
     const tn__plan *plan;
@@ -245,7 +247,7 @@ tn__node *tn__node_record(const tn__plan *plan, tn__call *call);
 /* Releases the values that the node saved. */
 void tn__node_release(tn__node *node);
 
-/* Makes x the output number `index` of node. x takes its own reference to
+/* Makes x the output of node with this index. x takes its own reference to
  * node. */
 tn_status tn__tensor_set_node(tn_tensor *x, tn__node *node, uint32_t index);
 void tn__grad_meta_release(tn__grad_meta *meta);

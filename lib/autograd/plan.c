@@ -39,7 +39,7 @@ static bool names_port(const tn__plan *plan, int p, const char *name)
 
 /* Returns the port (input tensor of the call) that an input of the kernel
  * reads, or -1 if there is none. It is the port whose argument has the name of
- * the kernel's input. The port with the number `input` is tried first, because
+ * the kernel's input. The port with the index `input` is tried first, because
  * kernels of higher derivatives have several inputs called g. */
 static int port_of_input(const tn__plan *plan, int input)
 {

@@ -4,13 +4,13 @@
  *
  * A tn__rerun describes one call of tn_recompute. In the first run the
  * operators record nodes as usual, but each value that a node would save only
- * gets a number in the rerun. When a gradient first needs such a value, the
+ * gets an index in the rerun. When a gradient first needs such a value, the
  * function runs again on the inputs stored in the rerun. The second run saves
- * its values in the same order, so they get the same numbers and are stored in
+ * its values in the same order, so they get the same indices and are stored in
  * the rerun. The graph of the second run is discarded. Backward walks only the
  * graph of the first run, so hooks, tn_grad and higher derivatives work as
  * usual. If the function itself calls tn_recompute, the inputs of the inner
- * call are numbered values too, which the second run of the outer function
+ * call are such values too, which the second run of the outer function
  * recomputes. */
 #include <base/context.h>
 

@@ -79,7 +79,7 @@ static tn_status refuse_inplace(const tn_op *op, tn_tensor *x,
     if (x->requires_grad && is_leaf(x))
         return tn__fail(TN_ERR_STATE,
                         "%s: {%s} is a leaf that requires a gradient: change "
-                        "it under TN_NO_GRAD, or a tn_clone() of it",
+                        "it under TN_NO_GRAD, or change a tn_clone() of it",
                         op->name, name);
     if (x->requires_grad && !op->differentiable)
         return tn__fail(TN_ERR_UNSUPPORTED,
@@ -91,7 +91,7 @@ static tn_status refuse_inplace(const tn_op *op, tn_tensor *x,
     if (x->storage->has_leaf || tn__tensor_views_leaf(x))
         return tn__fail(TN_ERR_STATE,
                         "%s: {%s} shares its memory with a leaf that requires "
-                        "a gradient: change it under TN_NO_GRAD, or a "
+                        "a gradient: change it under TN_NO_GRAD, or change a "
                         "tn_clone() of it",
                         op->name, name);
     if (x->apart)
@@ -198,12 +198,12 @@ tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on)
                   : tn__fail(TN_ERR_STATE,
                              "requires_grad: {x} was made by %s from inputs "
                              "that require a gradient: use tn_detach(x) for a "
-                             "tensor without one",
+                             "tensor without a gradient",
                              tn__node_name(x->grad->node));
     if (on && !tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE,
-                        "requires_grad: {x} is %s: only floating tensors have "
-                        "gradients",
+                        "requires_grad: {x} is %s: only floating-point tensors "
+                        "have gradients",
                         tn_dtype_name(x->dtype));
     if (on && !leaf_of(x))
         return TN_ERR_MEMORY;

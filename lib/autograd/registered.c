@@ -13,7 +13,7 @@ static const tn__node *node_of(const tn_op_context *context)
 }
 
 /* Returns the first port (input tensor) of argument i, or -1 if the argument is
- * no tensor. */
+ * not a tensor. */
 static int port_of(const tn__plan *plan, int i)
 {
     for (int p = 0; p < plan->port_count; p++)
@@ -53,7 +53,7 @@ tn_tensor *tn_op_context_saved(const tn_op_context *context, int i)
     if (!node || i < 0 || i >= node->save_count)
         return tn__fail_null(TN_ERR_ARGUMENT,
                              "saved value %d does not exist: forward saved %d "
-                             "values, counted from 0", i,
+                             "values, with indices from 0", i,
                              node ? node->save_count : 0);
     return tn__node_saved(node, i);
 }

@@ -1,9 +1,9 @@
 /* rerun.h: a call of tn_recompute (torch.utils.checkpoint in PyTorch) and the
  * values that its nodes save, for saved_value.c and recompute.c.
  *
- * The first run is the forward call. It gives a number to each value that a
+ * The first run is the forward call. It gives an index to each value that a
  * node would save, instead of storing it. The second run is made during
- * backward. It stores the values under the same numbers. */
+ * backward. It stores the values under the same indices. */
 #ifndef TN_LIB_AUTOGRAD_RERUN_H
 #define TN_LIB_AUTOGRAD_RERUN_H
 
@@ -49,7 +49,7 @@ struct tn__rerun {
 struct tn__run {
     tn__rerun *rerun;
     bool again;    /* this is the second run */
-    uint32_t next; /* in the second run, the number of the next saved value */
+    uint32_t next; /* in the second run, the index of the next saved value */
     bool failed;   /* memory ran out for a value */
     bool differs;  /* a value has another shape, dtype or device than in the
                       first run; an error is recorded */

@@ -1,5 +1,5 @@
 /* saved_value.c: saves the tensors that a gradient needs. A tensor is either
- * stored or, inside tn_recompute, only numbered. A numbered tensor is stored
+ * stored or, inside tn_recompute, only given an index. Such a tensor is stored
  * when backward runs the function a second time. rerun.h describes both
  * runs. */
 #include <base/context.h>
@@ -9,8 +9,8 @@
 
 /* ---- values of recomputed functions ------------------------------------- */
 
-/* In the first run of a recomputed function, gives x the next number and
- * records its dtype, device and shape. */
+/* In the first run of a recomputed function, gives x the next index and records
+ * its dtype, device and shape. */
 static bool assign_number(tn__rerun *rerun, tn__saved_value *saved,
                           const tn_tensor *x)
 {
@@ -39,7 +39,7 @@ static bool matches_first_run(const struct tn__rerun_entry *entry,
                            entry->shape.dim);
 }
 
-/* In the second run, stores x as the value with the next number. */
+/* In the second run, stores x as the value with the next index. */
 static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
 {
     uint32_t number = run->next++;
@@ -62,7 +62,8 @@ static bool fill_value(struct tn__run *run, tn_tensor *x, uint32_t version)
     if (!entry->wanted)
         return true;
     struct tn__run *outer = tn__me.recompute;
-    tn__me.recompute = NULL; /* store the tensor instead of numbering it */
+    tn__me.recompute = NULL; /* store the tensor instead of giving it an
+                                index */
     bool saved = tn__saved_value_set(&entry->saved, x, version);
     tn__me.recompute = outer;
     run->failed |= !saved;

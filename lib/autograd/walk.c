@@ -2,7 +2,7 @@
  * of the nodes.
  *
  * A call has a greater sequence number than all calls whose outputs it used. So
- * when the queued node with the greatest number is taken out, all calls that
+ * when the queued node with the largest number is taken out, all calls that
  * contribute to its output gradients have already run. No pass that counts
  * dependencies is needed. The queue holds only nodes that have received a
  * gradient: one node at a time for a chain of a million calls. */

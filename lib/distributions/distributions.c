@@ -21,8 +21,8 @@ struct tn_distribution {
 static const char *const kind_name[KINDS] = {"normal", "uniform", "bernoulli",
                                              "categorical"};
 
-/* Source texts of the kernels by kind; "" where a kind has none. SP(x) is log(1
- * + exp(x)). */
+/* Source of the kernels by kind; "" if a kind has none. SP(x) is log(1 +
+ * exp(x)). */
 enum { LOG_PROB, ENTROPY, DIVERGENCE, FORMULAS };
 #define SP(x) "(max(" x ", 0) + log1p(exp(-abs(" x "))))"
 static const char *const formula[KINDS][FORMULAS] = {
@@ -89,7 +89,7 @@ static bool check_parameter(const char *call, const char *name, tn_tensor *x)
     if (tn_dtype_is_floating(tn_tensor_dtype(x)))
         return true;
     tn_error_refuse(TN_ERR_DTYPE, call, &(tn_given){name, x}, 1,
-                    "%s is %s; expected a floating dtype", name,
+                    "%s is %s; expected a floating-point dtype", name,
                     tn_dtype_name(tn_tensor_dtype(x)));
     return false;
 }
@@ -125,7 +125,7 @@ static tn_distribution *make_pair(family kind, const char *call,
     const tn_given given[] = {{names[0], a}, {names[1], b}};
     if (tn_tensor_device(a) != tn_tensor_device(b)) {
         tn_error_refuse(TN_ERR_DEVICE, call, given, 2,
-                        "%s is on %s, %s on %s: tn_to moves a tensor", names[0],
+                        "%s is on %s, %s on %s: move one with tn_to", names[0],
                         tn_device_name(tn_tensor_device(a)), names[1],
                         tn_device_name(tn_tensor_device(b)));
         return NULL;
@@ -180,8 +180,8 @@ static tn_distribution *make_discrete(family kind, const char *call,
     const int rows = kind == CATEGORICAL, ndim = tn_tensor_ndim(a);
     if (rows && (ndim == 0 || size_from_end(a, 0) == 0)) {
         tn_error_refuse(TN_ERR_SHAPE, call, &(tn_given){name, a}, 1,
-                        "%s has no categories: expected (..., K) with K of at "
-                        "least 1",
+                        "%s has no categories: expected (..., K) with a K of "
+                        "at least 1",
                         name);
         return NULL;
     }
@@ -335,8 +335,8 @@ tn_tensor *tn_distribution_rsample(const tn_distribution *distribution,
     if (!distribution->b) {
         tn_error_refuse_argument(
             TN_ERR_UNSUPPORTED, call, "distribution",
-            "samples of a %s distribution are no differentiable function of "
-            "its parameters: tn_distribution_sample draws them",
+            "samples of a %s distribution are not differentiable in its "
+            "parameters: use tn_distribution_sample",
             kind_name[distribution->kind]);
         return NULL;
     }
@@ -411,8 +411,8 @@ tn_tensor *tn_distribution_kl(const tn_distribution *p,
     if (p->kind != q->kind) {
         tn_error_refuse_argument(
             TN_ERR_UNSUPPORTED, "distribution_kl", "q",
-            "p is a %s distribution, q a %s distribution: only two of one kind "
-            "have a formula",
+            "p is a %s distribution, q a %s distribution: expected two "
+            "distributions of one kind",
             kind_name[p->kind], kind_name[q->kind]);
         return NULL;
     }

@@ -88,8 +88,8 @@ static copies *copies_of(const tn_module *module)
         if (type->release && !(TN__NN_HAS(type, clone) && type->clone)) {
             tn_error_refuse_argument(
                 TN_ERR_UNSUPPORTED, "module_clone", "module",
-                "the class %s has a release but no clone, so it is not known "
-                "how its instances are copied",
+                "the class %s has a release but no clone, so its instances "
+                "cannot be copied",
                 type->name);
             return NULL;
         }

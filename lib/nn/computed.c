@@ -4,7 +4,7 @@
  * Functions of layers read parameters from members of their instance, the
  * struct that begins with tn_module. So that several threads can run a module
  * at once, a forward does not change these members. Instead, it runs on a copy
- * of the instance, whose members point to the computed values. A module keeps
+ * of the instance, whose members point to the computed values. A module caches
  * one copy for its next call. */
 #include <nn/tree.h>
 

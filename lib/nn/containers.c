@@ -96,7 +96,7 @@ static tn_tensor *no_forward(tn_module *self, tn_tensor *input)
 {
     (void)input;
     tn_error_refuse_argument(TN_ERR_UNSUPPORTED, self->type->name, NULL,
-                             "it has no forward: run its children");
+                             "this container has no forward: run its children");
     return NULL;
 }
 

@@ -21,7 +21,7 @@ bool tn__nn_check_eps(double value, const char *layer, const char *option)
     if (value >= 0)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, option,
-                             "%s is %g; expected 0 or more", option, value);
+                             "%s is %g; expected at least 0", option, value);
     return false;
 }
 
@@ -72,7 +72,8 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes,
     if (listed && list->count != axes) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, layer, name,
-            "%s has %d number%s; expected one for each of %d axes", name,
+            "%s has %d number%s; expected one for each of the %d spatial "
+            "dimensions", name,
             (int)list->count, list->count == 1 ? "" : "s", axes);
         return false;
     }

@@ -47,8 +47,8 @@ bool tn__nn_check_kernel(int64_t kernel_size, const tn_dims_list *kernel_sizes,
                          const char *layer);
 
 /* Returns whether the input x, called name, has the dtype of the layer's
- * weight, or under autocast any floating dtype. If not, records an error of the
- * operator op that names both dtypes. */
+ * weight, or under autocast any floating-point dtype. If not, records an error
+ * of the operator op that names both dtypes. */
 bool tn__nn_check_dtype(const tn_tensor *x, const char *name,
                         const tn_tensor *weight, const char *op);
 

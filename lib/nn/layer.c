@@ -16,7 +16,8 @@
 static tn_tensor *forward(tn_module *self, tn_tensor *input);
 /* Makes a layer of a row from its options (a struct of the row's type, or NULL)
  * and its arguments: int64_t, int, double or const tn_dims_list * each. Returns
- * NULL with an error that names layer, argument, value and what is allowed. */
+ * NULL with an error that names layer, argument, value and the allowed
+ * values. */
 static tn_module *make(const tn__nn_row *row, const void *options, ...);
 
 #include <nn/layers.inc>
@@ -65,8 +66,8 @@ TN__NN_SMALL static void read_list(tn__nn_layer *layer, const char *name,
         tn__nn_setting_set_list(s, list);
 }
 
-/* Reads a list option of floating numbers, "output_ratios", into the setting of
- * the same name without the final s. */
+/* Reads a list option of floating-point numbers, "output_ratios", into the
+ * setting of the same name without the final s. */
 TN__NN_SMALL static bool read_numbers(const tn__nn_layer *layer,
                                       tn__nn_setting *s, const double *numbers)
 {
@@ -258,8 +259,8 @@ static tn_value as_argument(const tn__nn_layer *layer, tn__nn_setting *s,
     return v;
 }
 
-/* Runs the layer on its inputs. If out_indices is not NULL, stores the
- * positions of the maxima (of max pooling) in *out_indices. */
+/* Runs the layer on its inputs. If out_indices is not NULL, stores the indices
+ * of the maxima (of max pooling) in *out_indices. */
 static tn_tensor *run(tn__nn_layer *layer, tn_tensor *const *input,
                       tn_tensor **out_indices)
 {
@@ -311,8 +312,8 @@ tn_tensor *tn_nn_pool_forward(tn_module *any, tn_tensor *input,
     if (pool->type->forward_list != forward_list ||
         !strstr(tn_module_signature(pool), "indices")) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, what, "module",
-                                 "the module is a %s; expected a layer of "
-                                 "maxima, such as nn_max_pool2d",
+                                 "the module is a %s; expected a max-pooling "
+                                 "layer, such as nn_max_pool2d",
                                  pool->type->name);
         return NULL;
     }

@@ -71,7 +71,7 @@ typedef struct tn__nn_layer {
 
 /* ---- settings: layer_setting.c ------------------------------------------- */
 
-/* The strings of the rows, one after another. */
+/* The strings of all rows, one after another. */
 extern const char *const tn__nn_texts;
 
 /* The setting of a layer with this name, or NULL. */

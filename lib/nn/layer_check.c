@@ -17,8 +17,8 @@ TN__NN_SMALL static bool refuse(const tn__nn_row *row, const tn__nn_setting *s,
     return false;
 }
 
-/* Checks that the arguments that are plain integers were given. TN_NONE_INT
- * leaves out sizes and options only. */
+/* Checks that the arguments that are plain integers were given. Only sizes and
+ * options may be left out by passing TN_NONE_INT. */
 TN__NN_SMALL bool tn__nn_check_given(const tn__nn_row *row,
                                      const tn__nn_layer *layer)
 {
@@ -29,7 +29,7 @@ TN__NN_SMALL bool tn__nn_check_given(const tn__nn_row *row,
     return true;
 }
 
-/* Stores number i of the setting s in *to. Returns false if s has no number
+/* Stores element i of the setting s in *to. Returns false if s has no element
  * i. */
 TN__NN_SMALL static bool number_at(const tn__nn_setting *s, int i, double *to)
 {
@@ -53,7 +53,8 @@ TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
                                        const char *rule)
 {
     static const char *const wanted[] = {
-        "at least 1", "at least 0", "a number greater than 0", "another number",
+        "at least 1", "at least 0", "a number greater than 0", "any other "
+                                                               "number",
         "a probability in [0, 1]"};
     int kind = rule[0] == '%'   ? 4
                : rule[0] == '!' ? 3
@@ -71,7 +72,7 @@ TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
     return true;
 }
 
-/* Returns whether the word of s is one of `words`, which is written as
+/* Returns whether the string of s is one of `words`, which is written as
  * "a|b|c". */
 TN__NN_SMALL static bool check_word(const tn__nn_row *row,
                                     const tn__nn_setting *s, const char *words)
@@ -194,7 +195,7 @@ TN__NN_SMALL bool tn__nn_join_axes(tn__nn_layer *layer, const tn__nn_row *row)
         snprintf(value, sizeof value, "%" PRId64, n);
         if (n < 0 && n != TN_NONE_INT)
             return refuse(row, s, value,
-                          "0 or more (TN_NONE_INT keeps the size)");
+                          "at least 0 (TN_NONE_INT keeps the size)");
         size.dim[size.count++] = n;
     }
     layer->count = 0;

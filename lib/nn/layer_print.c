@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Prints a number as Python does: with the fewest digits that read back as x,
- * and whole numbers with ".0". */
+ * and integers with ".0". */
 TN__NN_SMALL static void print_float(char text[32], double x)
 {
     if (floor(x) == x && fabs(x) < 1e15) {

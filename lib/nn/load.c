@@ -120,7 +120,7 @@ typedef struct load {
     tn_module_report *report; /* made at the end */
     difference *first, **last;
     int count;
-    size_t bytes;   /* length of the texts of all differences */
+    size_t bytes;   /* length of the descriptions of all differences */
     int file_count; /* tensors in the file */
     int *of_state;  /* index in the file of each module tensor, or -1 */
     int *of_file;   /* index in the module of each file tensor, -1 if it has no

@@ -81,8 +81,8 @@ tn_module *tn__nn_module(const tn_module *any, const char *what)
     /* The instance is a copy for one call (computed.c), whose pointer the
      * program has stored. */
     tn_error_refuse_argument(TN_ERR_STATE, what, "module",
-                             "it is `self` of a forward that has ended: use "
-                             "the module itself");
+                             "this is the `self` of a forward that has ended: "
+                             "use the module itself");
     return NULL;
 }
 
@@ -252,9 +252,9 @@ void *tn_module_new_with(const tn_module_class *type, size_t extra)
     if (!type || !type->name || (type->forward != NULL) == list ||
         type->bytes < sizeof(tn_module)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "module_new", "type",
-                                 "the class has no name, not exactly one of "
-                                 "forward and forward_list, or fewer bytes "
-                                 "than a tn_module");
+                                 "the class needs a name, either forward or "
+                                 "forward_list, and a size of at least "
+                                 "sizeof(tn_module)");
         return NULL;
     }
     return instance_new(type, extra);

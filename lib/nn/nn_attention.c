@@ -363,8 +363,8 @@ int64_t tn__nn_attention_multiply_adds(const tn_module *module,
     const attention *a = (const attention *)module;
     const tn_tensor *key = in[1] ? in[1] : in[0], *value = in[2] ? in[2] : key;
     int64_t queries = tn_tensor_numel(in[0]) / a->embed_dim;
-    /* Scores and weighted sums of values each take one multiply-add for each
-     * query, key and feature. */
+    /* The scores take one multiply-add for each query, key and feature, and so
+     * do the weighted sums of values. */
     int64_t length =
         tn_tensor_size(key, a->batch_first && tn_tensor_ndim(key) == 3 ? 1 : 0);
     return a->embed_dim * (tn_tensor_numel(in[0]) + tn_tensor_numel(key) +

@@ -21,7 +21,7 @@
 enum kind {
     BEFORE,
     AFTER,
-    LIST_BEFORE, /* LIST_X is X for list hooks */
+    LIST_BEFORE, /* kind LIST_X is kind X for list hooks */
     LIST_AFTER,
     GRADIENT_BEFORE, /* the last four need a backward pass */
     GRADIENT,
@@ -241,12 +241,13 @@ struct tn__nn_passage {
     tn_module *module; /* counted reference */
     bool list;         /* whether there are list hooks */
     /* The number of watched inputs (inputs that require gradients), and their
-     * places in the signature. */
+     * indices in the signature. */
     int input_count, place[TN_MODULE_VALUES];
     int output_count;
-    tn_tensor *grad_output[TN_MODULE_VALUES]; /* kept from when the backward pass
-                                                 reaches the outputs until it
-                                                 reaches the inputs */
+    tn_tensor *grad_output[TN_MODULE_VALUES]; /* held from the time when the
+                                                 backward pass reaches the
+                                                 outputs until it reaches the
+                                                 inputs */
 };
 
 static void keep_gradients(struct tn__nn_passage *passage,

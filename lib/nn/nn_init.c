@@ -39,15 +39,15 @@ static bool check_dims(const tn_tensor *x, const char *what, int least,
     return false;
 }
 
-/* Returns whether x is a floating tensor with `least` to `most` dimensions. If
- * not, records an error. */
+/* Returns whether x is a floating-point tensor with `least` to `most`
+ * dimensions. If not, records an error. */
 static bool check(const tn_tensor *x, const char *what, int least, int most)
 {
     if (!tn__nn_tensor(x, what, "x"))
         return false;
     if (!tn_dtype_is_floating(tn_tensor_dtype(x))) {
         tn_error_refuse(TN_ERR_DTYPE, what, &(tn_given){"x", x}, 1,
-                        "x is %s: expected a floating dtype",
+                        "x is %s: expected a floating-point dtype",
                         tn_dtype_name(tn_tensor_dtype(x)));
         return false;
     }
@@ -66,7 +66,7 @@ static bool check_option(bool fine, const char *what, const char *option,
 
 static bool check_std(double std, const char *what)
 {
-    return check_option(std >= 0, what, "std", std, "0 or more");
+    return check_option(std >= 0, what, "std", std, "at least 0");
 }
 
 static double fan_in(const tn_tensor *x)
@@ -309,7 +309,7 @@ TN_OPTIONS_TYPE(tn_init_trunc_normal, "init_trunc_normal", "x",
  * method (Technometrics 6, 1964): z = sqrt(low^2 - 2 log(u)) has a density
  * proportional to z exp(-z^2 / 2), and is accepted with probability low / z.
  * For low = 2 and a large high, 84 % of the draws are accepted, and more for
- * greater low. */
+ * larger low. */
 static tn_tensor *draw_tail(tn_tensor *x, double low, double high)
 {
     double rest = exp((low - high) * (low + high) / 2);

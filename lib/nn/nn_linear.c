@@ -72,7 +72,7 @@ tn_module *tn_nn_linear_with(int64_t in_features, int64_t out_features,
             TN_ERR_ARGUMENT, "nn_linear",
             in_features < 0 ? "in_features" : "out_features",
             "in_features %" PRId64 ", out_features %" PRId64
-            ": sizes are 0 or more",
+            ": expected at least 0",
             in_features, out_features);
         return NULL;
     }

@@ -353,8 +353,8 @@ TN__NN_SMALL static bool check_cutoffs(const char *layer, int64_t n_classes,
             cut->dim[i] > (i ? cut->dim[i - 1] : 0) && cut->dim[i] < n_classes;
     if (!fine)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, layer, "cutoffs",
-                                 "cutoffs: expected 1 to %d rising numbers in "
-                                 "[1, %" PRId64 "]",
+                                 "cutoffs: expected 1 to %d increasing numbers "
+                                 "in [1, %" PRId64 "]",
                                  TN_MAX_NDIM - 1, n_classes - 1);
     return fine;
 }

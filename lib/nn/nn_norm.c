@@ -13,7 +13,8 @@ typedef struct norm {
     tn_tensor *running_mean, *running_var, *tracked; /* NULL if it has none */
     tn_dims_list shape;               /* (features), or normalized_shape */
     int64_t groups;
-    int ndim, other_ndim;             /* the two allowed ndims of an input */
+    int ndim, other_ndim;             /* the two allowed numbers of dimensions
+                                         of an input */
     double eps; /* in rms_norm, TN_NONE_FLOAT means the dtype's epsilon */
     double momentum;
     bool cumulative;

@@ -15,7 +15,7 @@ static int64_t out_size(const tn__nn_recurrent *r)
 
 static const tn_module_class rnn_class, gru_class, lstm_class;
 
-/* If shown is true, appends ", what" to text, followed by number if that is not
+/* If shown is true, appends ", what" to text, followed by `number` if it is not
  * 0. */
 static void append(char *text, size_t room, bool shown, const char *what,
                    int64_t number)
@@ -424,13 +424,14 @@ tn_tensor *tn_nn_lstm_forward(tn_module *lstm, tn_tensor *input, tn_tensor *h0,
 /* ---- calls over packed sequences ---------------------------------------- */
 
 /* Reorders the sequences in state: from the order in which they were given to
- * that of falling lengths, or back if `back` is true. */
+ * the order of descending lengths, or back if `back` is true. */
 static tn_tensor *reordered(tn_tensor *state, const tn_packed *packed,
                             bool back)
 {
     int64_t count = tn_packed_count(packed);
     const int64_t *sorted = tn_packed_sorted_indices(packed);
-    bool given = true; /* whether the given order is that of lengths */
+    bool given = true; /* whether the sequences were given in descending order
+                          of lengths */
     for (int64_t i = 0; i < count; i++)
         given = given && sorted[i] == i;
     if (!state || given)

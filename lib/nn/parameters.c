@@ -255,7 +255,7 @@ void *tn_module_to_with(tn_module *module, const tn_module_to_options *options)
     }
     if (o.dtype && !tn_dtype_is_floating(o.dtype)) {
         tn_error_refuse_argument(TN_ERR_DTYPE, "module_to", "dtype",
-                                 "dtype is %s: expected a floating dtype",
+                                 "dtype is %s: expected a floating-point dtype",
                                  tn_dtype_name(o.dtype));
         return NULL;
     }

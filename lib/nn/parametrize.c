@@ -45,8 +45,9 @@ static tn_tensor *no_forward(tn_module *self, tn_tensor *input)
 {
     (void)input;
     tn_error_refuse_argument(TN_ERR_UNSUPPORTED, self->type->name, NULL,
-                             "it has no forward: tn_module_parameter of its "
-                             "module computes the value");
+                             "a list of parametrizations has no forward: call "
+                             "tn_module_parameter of the module that has the "
+                             "parameter");
     return NULL;
 }
 

@@ -109,7 +109,7 @@ static bool check_amount(const pruning *p)
     if (amount && !(p->o.amount >= 0 && p->o.amount <= 1))
         return refuse(p, "amount", "amount must be a fraction in [0, 1]");
     return !count || p->o.count >= 0 ||
-           refuse(p, "count", "count must be 0 or more");
+           refuse(p, "count", "count must be at least 0");
 }
 
 /* Returns how many of `left` elements or slices to prune, or -1 with an
@@ -283,15 +283,16 @@ static bool gather(parts *all, const pruning *p)
         tn__nn_shape_text(wanted, value);
         if (score && strcmp(text, wanted) != 0)
             tn_error_refuse(TN_ERR_SHAPE, p->what, &(tn_given){argument, score},
-                            1, "%s %s: expected the shape %s of \"%s\"",
+                            1, "%s has shape %s; expected the shape %s of "
+                               "\"%s\"",
                             argument, text, wanted, entry->name);
         for (int k = 0; k < i; k++)
             if (all->part[k].entry == entry)
                 refuse(p, "names", "a parameter is given twice");
         for (int k = 0; k < 2 && !source; k++)
             if (part_of(module, entry, k))
-                refuse(p, "name", "the module has a tensor NAME_orig or "
-                                  "NAME_mask already");
+                refuse(p, "name", "the module already has a tensor NAME_orig "
+                       "or NAME_mask, where NAME is the parameter's name");
         all->part[i] = (struct part){entry, value};
         all->mask[i] = source ? source->original[MASK] : tn_ones_like(value);
         all->score[i] = score ? score : value;

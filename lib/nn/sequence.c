@@ -73,7 +73,7 @@ static tn_tensor *with_lead(tn_tensor *x, int from, tn_dims_list lead)
 TN_OPTIONS_TYPE(tn_pad_sequence, "pad_sequence", "sequences, count",
                 TN_PAD_SEQUENCE_OPTIONS_LIST)
 
-/* Pads x to `length` rows, before or after its own. */
+/* Pads x to `length` rows, before or after the rows of x. */
 static tn_tensor *padded(tn_tensor *x, int64_t length,
                          const tn_pad_sequence_options *o)
 {

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <tenon/nn.h>
 
-/* Greatest nesting depth of modules. It limits the stack that recursive
+/* Largest nesting depth of modules. It limits the stack that recursive
  * functions over modules use. */
 enum { TN__NN_MAX_DEPTH = 128 };
 
@@ -34,15 +34,15 @@ struct tn_module_tree {
     tn__nn_entry *first, *last;
     const char *name;  /* name in the parent, owned by the parent's entry; NULL
                           for a root */
-    const tn_module *parent; /* module to which it was added last; NULL for a
-                                root */
+    const tn_module *parent; /* the module to which this module was added last;
+                                NULL for a root */
     _Atomic(const tn_path *) path; /* path of its last call, reused while it is
                                       called from the same path */
     struct tn__nn_hook *hook; /* first hook (nn_hooks.c); counted reference */
     bool recompute;
     uint16_t computed;        /* number of computed entries */
-    uint32_t bindings;        /* how often an entry became computed, or ceased to
-                                 be */
+    uint32_t bindings;        /* number of times that an entry became computed,
+                                 or stopped being computed */
     _Atomic(tn_module *) spare; /* a copy of the instance for a call, or NULL;
                                    owned (computed.c) */
     tn_module *self;          /* the instance of which a call uses copies */
@@ -54,8 +54,8 @@ struct tn_module_tree {
 
 extern const tn_object_class tn__nn_module_class;
 
-/* Whether a class has a member. A class compiled with older headers may lack
- * it. */
+/* Whether a class struct has a member. A class compiled with older headers may
+ * lack newer members. */
 #define TN__NN_HAS(type, member)                                               \
     ((type)->size >= offsetof(tn_module_class, member) + sizeof(type)->member)
 

@@ -123,7 +123,7 @@ static bool check_sizes(double scale_factor, const tn_dims_list *size)
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "nn_upsample",
             scaled ? "scale_factor" : "output_size",
-            "scale_factor and output_size are positive numbers");
+            "expected a positive scale_factor or output_size");
     return fine;
 }
 

@@ -1,5 +1,5 @@
-/* onnx.h: what the folders of this library share: element types, the memory of
- * a model, and graphs.
+/* onnx.h: declarations that the folders of this library share: element types,
+ * the memory of a model, and graphs.
  *
  * A graph is made when a model is opened and does not change afterwards. Its
  * values are numbered: slot i of a run holds value i. */

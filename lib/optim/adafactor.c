@@ -1,7 +1,7 @@
 /* adafactor.c: Adafactor (arXiv:1804.04235), as torch.optim.Adafactor. For a
  * parameter with two dimensions or more, it stores the means of the squared
  * gradient over the rows and over the columns, and approximates the full matrix
- * of means by their product, so that the state is small. */
+ * of means by their product, so the state is small. */
 #include <optim/optim.h>
 
 #include <math.h>
@@ -150,11 +150,11 @@ static bool check_bounds(const tn_optim_adafactor_options *o)
     const char *call = "optim_adafactor";
     if (!(o->beta2_decay <= 0))
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "beta2_decay",
-                                 "beta2_decay is %g; it must be at most 0",
+                                 "beta2_decay is %g; expected at most 0",
                                  o->beta2_decay);
     else if (!(o->d >= 1))
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "d",
-                                 "d is %g; it must be at least 1", o->d);
+                                 "d is %g; expected at least 1", o->d);
     return !tn_error();
 }
 

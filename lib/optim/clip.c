@@ -64,8 +64,8 @@ static void refuse_norm(const norms *n, const tn_parameter_list *parameters,
         }
     }
     tn_error_refuse_argument(TN_ERR_NAN, "clip_grad_norm", "parameters",
-                             "the norm of all gradients is %g, although that "
-                             "of each is finite",
+                             "the norm of all gradients is %g, although the "
+                             "norm of each gradient is finite",
                              total);
 }
 
@@ -128,7 +128,7 @@ static tn_status check_limit(const char *call,
         return tn_error_code();
     if (!(limit >= 0))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, name,
-                                        "%s is %g; it must be at least 0", name,
+                                        "%s is %g; expected at least 0", name,
                                         limit);
     return TN_OK;
 }
@@ -147,7 +147,7 @@ double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
         return NAN;
     if (isnan(o.norm_type)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "clip_grad_norm", "norm_type",
-                                 "norm_type is nan; it must be a number");
+                                 "norm_type is NaN; expected a number");
         return NAN;
     }
     const size_t count = (size_t)tn_parameters_count(parameters);

@@ -251,8 +251,8 @@ static tn_status check_uniform(const tn_parameter_list *list, const char *call)
             tn_tensor_device(p) != tn_tensor_device(first))
             return tn_error_refuse_argument(
                 TN_ERR_DTYPE, call, "parameters",
-                "parameter \"%s\" (%s on %s) is not of the dtype and device of "
-                "\"%s\" (%s on %s)",
+                "parameter \"%s\" (%s on %s) does not have the dtype and "
+                "device of \"%s\" (%s on %s)",
                 tn_parameters_name(list, i), tn_dtype_name(tn_tensor_dtype(p)),
                 tn_device_name(tn_tensor_device(p)),
                 tn_parameters_name(list, 0),
@@ -274,7 +274,7 @@ static bool is_positive(const char *option, int number)
     if (number >= 1)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_lbfgs", option,
-                             "%s is %d; it must be at least 1", option, number);
+                             "%s is %d; expected at least 1", option, number);
     return false;
 }
 

@@ -16,7 +16,7 @@ typedef struct tn__lbfgs {
     int64_t iterations;
     double t, scale;             /* last step size; (y . s) / (y . y) */
     double loss;                 /* loss before the last step */
-    tn_tensor *direction, *grad; /* those of the last step; references */
+    tn_tensor *direction, *grad; /* vectors of the last step; references */
     int first, count, capacity;  /* oldest pair, number of pairs, ring size */
     tn__lbfgs_pair ring[];
 } tn__lbfgs;

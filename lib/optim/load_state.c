@@ -41,7 +41,8 @@ static void saved_free(saved *s)
     free(s->memory);
 }
 
-/* Reads group `number`, whose first parameter has index `first`. */
+/* Reads the group with index `number`, whose first parameter has index
+ * `first`. */
 static tn_status read_group(saved *s, const tn__optim_group *group, int number,
                             size_t first, const tn__json_value *json,
                             const char *path)
@@ -57,7 +58,8 @@ static tn_status read_group(saved *s, const tn__optim_group *group, int number,
     if (in_file != count)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: group %d has %zu parameters, but %zu in the file", path,
+            "%s: group %d of the optimizer has %zu parameters, but %zu in the "
+            "file", path,
             number, count, in_file);
     if (!tn__json_is(memory, TN__JSON_LIST) || memory->count != count)
         return bad_file(path, "a group lacks its memory");
@@ -94,7 +96,7 @@ static tn_status read_history(saved *s, const tn_optim *optim,
     if (rho->count > (size_t)capacity)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: it has a history of %zu steps; the optimizer's "
+            "%s: the file has a history of %zu steps, but the optimizer's "
             "history_size is %d",
             path, rho->count, capacity);
     tn__lbfgs *h = tn__lbfgs_new(capacity);
@@ -125,18 +127,19 @@ static tn_status read_text(saved *s, const tn_optim *optim,
     if (strncmp(rule, "optim_", 6) != 0)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: the state of %s, of an earlier version of Tenon: go on with "
-            "that version, or save the weights alone with it (tn_module_save) "
-            "and begin with a new %s",
+            "%s: the state of %s is of an earlier version of Tenon: continue "
+            "with that version, or save only the weights with it "
+            "(tn_module_save) and start a new %s",
             path, rule, optim->rule->name);
     if (strcmp(rule, optim->rule->name) != 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: it has the state of %s, not of %s",
+                                        "%s: the file has the state of %s; "
+                                        "expected %s",
                                         path, rule, optim->rule->name);
     if (groups->count != (size_t)tn_optim_group_count(optim))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: it has %zu groups; the optimizer "
-                                        "has %d",
+                                        "%s: the file has %zu groups of "
+                                        "parameters, but the optimizer has %d",
                                         path, groups->count,
                                         tn_optim_group_count(optim));
     const tn__json_value *json = groups->first;
@@ -250,8 +253,8 @@ static tn_status read_all(const tn_optim *optim, const saved *s,
     }
     if (tn_safetensors_count(file) != l->count)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: it has %d tensors; the optimizer "
-                                        "has %d",
+                                        "%s: the file has %d tensors, but the "
+                                        "optimizer has %d",
                                         path, tn_safetensors_count(file),
                                         l->count);
     return TN_OK;

@@ -125,8 +125,8 @@ static tn_status matrices_only(const tn_parameter_list *list, const char *call)
         if (ndim != 2)
             return tn_error_refuse_argument(
                 TN_ERR_SHAPE, call, "parameters",
-                "parameter \"%s\" has %d dimension%s; Muon changes matrices "
-                "alone: give the others to tn_optim_adamw",
+                "parameter \"%s\" has %d dimension%s; Muon supports only "
+                "matrices: give other parameters to tn_optim_adamw",
                 tn_parameters_name(list, i), ndim, ndim == 1 ? "" : "s");
     }
     return TN_OK;

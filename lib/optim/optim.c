@@ -177,7 +177,8 @@ tn_status tn_optim_add_group_with(tn_optim *optim,
     const char *name = "optim_add_group";
     if (optim->rule->closure)
         return tn_error_refuse_argument(TN_ERR_UNSUPPORTED, name, "optim",
-                                        "%s has one group of parameters only",
+                                        "%s supports only one group of "
+                                        "parameters",
                                         optim->rule->name);
     tn__optim_rates rates = optim->defaults;
     if (!tn_is_none_float(o.lr))
@@ -196,7 +197,7 @@ bool tn__optim_check(const char *call, const char *option, double number,
     if (number >= 0 && number < below)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, call, option,
-                             "%s is %g; it must be at least 0%s", option,
+                             "%s is %g; expected at least 0%s", option,
                              number, below == 1 ? " and below 1" : "");
     return false;
 }
@@ -440,7 +441,8 @@ static tn__optim_group *group_at(const char *call, const tn_optim *optim,
         g = g->next;
     if (!g)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "group",
-                                 "group is %d; there are %d", group,
+                                 "group is %d, but there are only %d groups",
+                                 group,
                                  tn_optim_group_count(optim));
     return g;
 }

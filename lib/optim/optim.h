@@ -63,9 +63,11 @@ typedef struct tn__optim_rule {
     void (*numbers_of)(const tn__optim_group *group, tn__optim_progress *next,
                        double *numbers);
     /* Sets *shape to the shape of a slot for p, or returns false if p does not
-     * use the slot. If NULL, all slots have the parameter's shape. */
+     * use the slot. If the function is NULL, all slots have the parameter's
+     * shape. */
     bool (*slot_shape)(const tn_tensor *p, int slot, tn_dims_list *shape);
-    /* Returns the initial value of a slot. If NULL, slots begin as zeros. */
+    /* Returns the initial value of a slot. If the function is NULL, slots begin
+     * as zeros. */
     double (*initial)(const tn__optim_group *group, int slot);
     tn_status (*step)(const tn__optim_group *group, tn__optim_state *state,
                       const double *numbers, tn_tensor *p, tn_tensor *g);
@@ -73,7 +75,7 @@ typedef struct tn__optim_rule {
     /* Rejects parameters that the rule cannot update; `call` is the name for
      * the error message. May be NULL. */
     tn_status (*accepts)(const tn_parameter_list *parameters, const char *call);
-    const tn_op *op;  /* operator for text, defined on first use */
+    const tn_op *op;  /* operator defined from the source, on first use */
     const tn_op *undecayed; /* variant without weight decay and sign, defined
                                together with op */
 } tn__optim_rule;
@@ -125,7 +127,7 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
 bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
                           int slot, tn_dims_list *shape);
 
-/* Returns the 2-norm of x as a 0-d tensor on its device, in float64 for
+/* Returns the 2-norm of x as a 0-d tensor on its device, in float64 if x is
  * float64, else in float32, so that squares of half types do not overflow. */
 tn_tensor *tn__optim_norm(tn_tensor *x);
 

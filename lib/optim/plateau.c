@@ -14,7 +14,7 @@ static bool is_one_of(const char *option, const char *text, const char *first,
     if (strcmp(text, first) == 0 || strcmp(text, second) == 0)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, plateau_kind.name, option,
-                             "%s is \"%s\"; it must be \"%s\" or \"%s\"",
+                             "%s is \"%s\"; expected \"%s\" or \"%s\"",
                              option, text, first, second);
     return false;
 }
@@ -24,7 +24,7 @@ static bool is_below_1(double factor)
     if (factor >= 0 && factor < 1)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, plateau_kind.name, "factor",
-                             "factor is %g; it must be at least 0 and below 1",
+                             "factor is %g; expected at least 0 and below 1",
                              factor);
     return false;
 }

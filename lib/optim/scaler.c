@@ -1,9 +1,10 @@
 /* scaler.c: scales a loss before the backward pass and divides the gradients by
  * the scale afterwards (torch.amp.GradScaler).
  *
- * A round is the time between two updates of a scaler. Its number is unique
- * among all scalers. An optimizer stores the round in which it was unscaled and
- * the one in which it stepped, so a scaler needs no list of optimizers. */
+ * A round is the time between two updates of a scaler. Each round has a number
+ * that is unique among all scalers. An optimizer stores the round in which it
+ * was unscaled and the one in which it stepped, so a scaler needs no list of
+ * optimizers. */
 #include <optim/optim.h>
 
 #include <float.h>
@@ -46,27 +47,27 @@ static tn_status check_state(const char *call, const char *state,
     if (!(s->scale > 0 && isfinite(s->scale)))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "init_scale",
-            "the scale is %g; it must be above 0", s->scale);
+            "the scale is %g; expected more than 0", s->scale);
     if (s->scale < MIN_SCALE || s->scale > (double)FLT_MAX)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "init_scale",
-            "the scale is %g; it must be a float32 whose reciprocal is one "
-            "too, from %g to %g",
+            "the scale is %g; expected %g to %g, where the scale and its "
+            "reciprocal are both float32",
             s->scale, MIN_SCALE, (double)FLT_MAX);
     if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "growth_factor",
-            "growth_factor is %g; it must be above 1", s->growth_factor);
+            "growth_factor is %g; expected more than 1", s->growth_factor);
     if (!(s->backoff_factor > 0 && s->backoff_factor < 1))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "backoff_factor",
-            "backoff_factor is %g; it must be between 0 and 1",
+            "backoff_factor is %g; expected between 0 and 1",
             s->backoff_factor);
     if (s->growth_interval < 1 || s->growth_tracker < 0)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "growth_interval",
-            "growth_interval is %lld, growth_tracker %lld; they must be at "
-            "least 1 and 0",
+            "growth_interval is %lld, growth_tracker %lld; expected at least 1 "
+            "and at least 0",
             (long long)s->growth_interval, (long long)s->growth_tracker);
     return TN_OK;
 }
@@ -246,7 +247,7 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
     if (!scaler->has_unscaled)
         return tn_error_refuse_argument(
             TN_ERR_STATE, "grad_scaler_update", NULL,
-            "no step since the last one: call tn_grad_scaler_step first");
+            "no step since the last update: call tn_grad_scaler_step first");
     tn_grad_scaler_state *s = &scaler->state;
     if (scaler->found_inf) {
         float less = (float)(s->scale * s->backoff_factor);

@@ -51,7 +51,7 @@ static tn_status check_rate(const tn_schedule *schedule, int group, double lr)
     return tn_error_refuse_argument(
         TN_ERR_ARGUMENT, schedule->kind->name, "function",
         "the function's factor makes the learning rate of group %d %g at step "
-        "%lld; it must be finite and at least 0",
+        "%lld; expected a finite number of at least 0",
         group, lr, (long long)schedule->steps);
 }
 
@@ -132,7 +132,8 @@ tn_status tn__schedule_advance(tn_schedule *schedule)
 {
     if (schedule->limit && schedule->steps >= schedule->limit)
         return tn_error_refuse_argument(TN_ERR_STATE, "schedule_step", NULL,
-                                        "step %lld, but total_steps is %lld",
+                                        "this is step %lld, but total_steps is "
+                                        "%lld",
                                         (long long)schedule->steps + 1,
                                         (long long)schedule->limit);
     schedule->steps++;
@@ -147,17 +148,17 @@ bool tn__schedule_check(const tn__schedule_kind *kind, const char *option,
         return true;
     if (high < 1e300)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, option,
-                                 "%s is %g; it must be between %g and %g",
+                                 "%s is %g; expected between %g and %g",
                                  option, number, low, high);
     else
         tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, option,
-                                 "%s is %g; it must be at least %g", option,
+                                 "%s is %g; expected at least %g", option,
                                  number, low);
     return false;
 }
 
 /* Returns whether `steps` is within the limits of the schedule and, if it
- * consists of schedules, within theirs. */
+ * consists of schedules, within their limits. */
 static bool is_within(const tn_schedule *schedule, int64_t steps)
 {
     if (steps < 0 || (schedule->limit && steps > schedule->limit))
@@ -219,7 +220,7 @@ tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps)
     if (!is_within(schedule, steps))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "schedule_set_steps", "steps",
-            "steps is %lld; it must be at least 0 and at most total_steps",
+            "steps is %lld; expected at least 0 and at most total_steps",
             (long long)steps);
     set_steps(schedule, steps);
     return TN_OK;
@@ -250,8 +251,8 @@ tn_status tn_schedule_restore(tn_schedule *schedule, tn_schedule_state state)
         state.cooldown < 0 || isnan(state.best))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "schedule_restore", "state",
-            "steps is %lld, bad_steps %lld, cooldown %lld, best %g; they must "
-            "be at least 0, steps at most total_steps, and best no NaN",
+            "steps is %lld, bad_steps %lld, cooldown %lld, best %g; expected "
+            "at least 0, steps at most total_steps, and a best that is not NaN",
             (long long)state.steps, (long long)state.bad_steps,
             (long long)state.cooldown, state.best);
     set_steps(schedule, state.steps);
@@ -382,7 +383,7 @@ static bool is_factor(const tn__schedule_kind *kind, const char *option,
     if (factor > 0 && factor <= 1)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, option,
-                             "%s is %g; it must be above 0 and at most 1",
+                             "%s is %g; expected more than 0 and at most 1",
                              option, factor);
     return false;
 }

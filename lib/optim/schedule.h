@@ -9,7 +9,7 @@
 #include <optim/optim.h>
 #include <tenon/schedule.h>
 
-/* A kind of schedule (StepLR, ...). It maps a step number and the rates of a
+/* A kind of schedule (StepLR, ...). It maps a step count and the rates of a
  * parameter group to the new rates. A schedule that PyTorch can chain computes
  * from the last learning rate, others from the initial one. */
 typedef struct tn__schedule_kind {
@@ -35,7 +35,7 @@ struct tn_schedule {
     const tn__schedule_kind *kind;
     tn_optim *optim; /* counted reference */
     int64_t steps;
-    int64_t limit; /* greatest number of steps, or 0 if there is no limit */
+    int64_t limit; /* maximum number of steps, or 0 if there is no limit */
     union {
         struct {
             int64_t step_size;
@@ -76,7 +76,8 @@ struct tn_schedule {
             tn_schedule **child; /* counted references; both arrays are stored
                                     after the struct */
             int64_t *number;     /* in a sequence, the milestones; in a chain,
-                                    steps each child had made before */
+                                    the number of steps that each child had made
+                                    before */
             int count;
         } group;
     } of;

@@ -57,11 +57,12 @@ static bool check_child(const tn__schedule_kind *kind, const tn_optim *optim,
             schedules[i]->kind->name);
     else if (schedules[i]->optim != optim)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, name,
-                                 "%s is of another optimizer", name);
+                                 "%s belongs to another optimizer", name);
     for (int k = 0; k < i && !tn_error(); k++) {
         if (schedules[k] == schedules[i])
             tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, name,
-                                     "%s is schedules[%d] again", name, k);
+                                     "%s is the same schedule as schedules[%d]",
+                                     name, k);
     }
     return !tn_error();
 }
@@ -100,7 +101,7 @@ static bool check_list(const tn__schedule_kind *kind,
                                  "schedules is NULL");
     else
         tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, "count",
-                                 "count is %d; it must be at least 1", count);
+                                 "count is %d; expected at least 1", count);
     return false;
 }
 
@@ -153,7 +154,8 @@ static bool check_milestones(const int64_t *milestones, int count)
     const char *call = sequential_kind.name;
     if (count > 0 && !milestones) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "milestones",
-                                 "milestones is NULL; %d schedules have %d",
+                                 "milestones is NULL; %d schedules need %d "
+                                 "milestones",
                                  count + 1, count);
         return false;
     }
@@ -161,7 +163,7 @@ static bool check_milestones(const int64_t *milestones, int count)
         const int64_t least = i ? milestones[i - 1] : 0;
         if (milestones[i] < least) {
             tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "milestones",
-                                     "milestones[%d] is %lld; it must be at "
+                                     "milestones[%d] is %lld; expected at "
                                      "least %lld",
                                      i, (long long)milestones[i],
                                      (long long)least);

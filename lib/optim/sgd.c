@@ -65,7 +65,7 @@ tn_optim *tn_optim_sgd_with(tn_parameter_list *parameters,
     if (o.nesterov && o.dampening != 0) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_sgd", "nesterov",
-            "nesterov with a dampening of %g: leave one of them out",
+            "nesterov requires dampening 0, but dampening is %g",
             o.dampening);
         return NULL;
     }

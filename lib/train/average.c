@@ -78,7 +78,7 @@ tn_average *tn_average_new_with(tn_module *module,
     if (!tn_is_none_float(o.decay) && !(o.decay >= 0 && o.decay < 1)) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "average_new", "decay",
-            "decay is %g; it must be at least 0 and below 1", o.decay);
+            "decay is %g; expected at least 0 and below 1", o.decay);
         return NULL;
     }
     tn_average *average = NULL;

@@ -103,7 +103,7 @@ static void gather_one(const char *name, tn_tensor *x, void *context)
 }
 
 /* Visits all tensors of checkpoint c. Returns the optimizer's state that is not
- * in tensors, as a text that the caller frees, or NULL. */
+ * in tensors, as a string that the caller frees, or NULL. */
 static char *gather_all(gather *g, const tn_checkpoint *c,
                         const tn_parameter_list *state)
 {

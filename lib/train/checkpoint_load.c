@@ -1,11 +1,11 @@
 /* checkpoint_load.c: loads what checkpoint.c saved.
  *
  * Loading has two phases. The first reads and checks everything and changes
- * nothing. It needs host memory for all tensors of the module, and for the
- * largest again. The second phase exchanges the contents of the tensors with
- * what was read, so that a failure of a device can be undone. Then it loads the
- * optimizer, which either succeeds completely or changes nothing. After that
- * nothing can fail. */
+ * nothing. It needs host memory for all tensors of the module, and once more
+ * for the largest tensor. The second phase exchanges the contents of the
+ * tensors with what was read, so that a failure of a device can be undone. Then
+ * it loads the optimizer, which either succeeds completely or changes nothing.
+ * After that nothing can fail. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -24,11 +24,12 @@ typedef struct loaded {
     tn_safetensors *file, *module, *optim, *averages;
     tn_parameter_list *state; /* the module's parameters and buffers; NULL if
                                  there is no module */
-    char *data; /* contents of all tensors to load, owned by the open scope;
-                   those of a tensor that is loaded, from before */
+    char *data; /* contents of all tensors to load, owned by the open scope.
+                   Once a tensor has been loaded, its former contents */
     char *spare; /* room for the contents of one tensor */
     int exchanged; /* number of tensors that are loaded */
-    int passed;    /* number of tensors that undo has passed */
+    int passed;    /* number of tensors whose former contents undo has
+                      restored */
     int64_t step;
     tn_schedule_state schedule;
     tn_rng_state rng;
@@ -74,7 +75,7 @@ static const char *section_name(const section *p, int i)
                       : tn_parameters_name(p->list, i);
 }
 
-/* Reads `count` integers from the metadata text `key`, which must not contain
+/* Reads `count` integers from the metadata string `key`, which must not contain
  * anything else. */
 static tn_status read_numbers(const loaded *l, const char *key, int count,
                               uint64_t *out)
@@ -91,7 +92,8 @@ static tn_status read_numbers(const loaded *l, const char *key, int count,
         return TN_OK;
     return tn_error_refuse_argument(
         TN_ERR_FORMAT, "checkpoint_load", "path",
-        "%s: no \"%s\" in its metadata: not written by tn_checkpoint_save",
+        "%s: its metadata has no \"%s\", so tn_checkpoint_save did not write "
+        "the file",
         l->path, key);
 }
 
@@ -171,7 +173,8 @@ static tn_status check_tensors(const loaded *l, section p)
     if (status == TN_OK && tn_safetensors_count(p.file) != count)
         status = tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "checkpoint_load", "path",
-            "%s: the file's %s has %d tensors, the checkpoint's %d", l->path,
+            "%s: the file's %s has %d tensors, but the checkpoint's has %d",
+            l->path,
             p.what, tn_safetensors_count(p.file), count);
     return status;
 }
@@ -285,7 +288,8 @@ static tn_status read_updates(loaded *l)
     if (status == TN_OK && l->updates < 0)
         status = tn_error_refuse_argument(
             TN_ERR_FORMAT, "checkpoint_load", "path",
-            "%s: an average of %lld updates", l->path, (long long)l->updates);
+            "%s: the file has an average of %lld updates; expected at least 0",
+            l->path, (long long)l->updates);
     return status;
 }
 

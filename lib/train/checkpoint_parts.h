@@ -1,4 +1,4 @@
-/* checkpoint_parts.h: what saving and loading a checkpoint share: the names in
+/* checkpoint_parts.h: shared by saving and loading a checkpoint: the names in
  * the file, and the checks of a call. A part is one of the objects of a
  * checkpoint: module, optimizer, averages, loader, schedule, scaler. */
 #ifndef TN_LIB_TRAIN_CHECKPOINT_PARTS_H

@@ -1,4 +1,5 @@
-/* metric.c: the calls on metrics, and what the kinds of metrics share. */
+/* metric.c: the public calls on metrics, and code that the kinds of metrics
+ * share. */
 #include <stdlib.h>
 #include <tenon/autocast.h>
 #include <tenon/autograd.h>
@@ -74,7 +75,8 @@ bool tn__metric_check_equal(const tn_tensor *p, const tn_tensor *y)
 {
     if (!tn_dtype_is_floating(tn_tensor_dtype(p)))
         return TN__METRIC_REFUSE(TN_ERR_DTYPE, "prediction",
-                                 "prediction is %s: expected a floating dtype",
+                                 "prediction is %s: expected a floating-point "
+                                 "dtype",
                                  tn_dtype_name(tn_tensor_dtype(p)));
     if (y && !same_shape(p, y))
         return TN__METRIC_REFUSE(
@@ -244,8 +246,8 @@ double tn_metric_value(tn_metric *metric)
         return NAN;
     if (!metric->kind->value)
         return TN__METRIC_NO_VALUE(TN_ERR_STATE,
-                                   "a confusion matrix is no number: read it "
-                                   "with tn_metric_matrix()");
+                                   "a confusion matrix is not a number: read "
+                                   "it with tn_metric_matrix()");
     if (!metric->device)
         return TN__METRIC_NO_VALUE(TN_ERR_STATE,
                                    "%s: no samples: call tn_metric_update() "

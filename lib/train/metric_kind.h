@@ -2,7 +2,7 @@
  *
  * A metric consists of sums over samples, held in tensors on the samples'
  * device, and a function that computes the value from them on the host. For
- * floating sums, a second tensor holds the accumulated rounding errors
+ * floating-point sums, a second tensor holds the accumulated rounding errors
  * (compensated summation), because not every device has float64. */
 #ifndef TN_LIB_TRAIN_METRIC_KIND_H
 #define TN_LIB_TRAIN_METRIC_KIND_H
@@ -55,8 +55,8 @@ struct tn__metric_kind {
 
 /* Returns whether p is (N, C, ...) and y is (N, ...). */
 bool tn__metric_has_scores(const tn_tensor *p, const tn_tensor *y);
-/* Check that p and y fit a metric of classes, or a metric of floating values of
- * equal shapes. */
+/* Check that p and y fit a metric of classes, or a metric of floating-point
+ * values of equal shapes. */
 bool tn__metric_check_classes(const tn_tensor *p, const tn_tensor *y);
 bool tn__metric_check_equal(const tn_tensor *p, const tn_tensor *y);
 /* Returns the predicted classes, shaped as y. */

@@ -52,8 +52,8 @@ static void test_accumulation(void)
     tn_tensor_set_grad(x, NULL);
     ok(tn_tensor_grad(x) == NULL, "a gradient can be forgotten");
 
-    /* A node that two paths reach runs once, with the sum of both
-     * cotangents. */
+    /* A node that two paths reach runs once, with the sum of both incoming
+     * gradients. */
     tn_tensor *y = tn_exp(x), *z = tn_add(tn_mul(y, y), tn_sin(y));
     tn_backward(tn_sum(z));
     double e2 = exp(2), e3 = exp(3);
@@ -89,7 +89,7 @@ static void test_sums(void)
     tn_backward(tn_sum(y));
     is_double_near(at(tn_tensor_grad(w), 3), 12, 1e-12,
                    "d sum(w w w) / dw, w all ones");
-    /* If two inputs share a cotangent, it is not modified in place. */
+    /* If two inputs share a gradient tensor, it is not modified in place. */
     tn_tensor *a = tn_requires_grad(tn_ones(tn_dims(2, 2), .dtype = TN_F64));
     tn_tensor *b = tn_mul_scalar(a, 1), *c = tn_mul_scalar(a, 1);
     tn_tensor *in[] = {b, c}, *out[2];
@@ -307,7 +307,8 @@ static void test_grad(void)
     tn_grad(tn_sum(g), &w, 1, &again);
     is_pair(again, exp(1), exp(2), "a leaf's gradient has a gradient");
     tn_tensor_set_grad(w, NULL); /* otherwise w and its gradient, which refers
-                                  * to w, would keep each other alive */
+                                  * to w, would hold references to each other
+                                  * forever */
 
     tn_tensor *unused = leaf(0, 0), *both[] = {x, unused};
     is_int(tn_grad(tn_sum(tn_exp(x)), both, 2, out, .allow_unused = true),
@@ -388,7 +389,7 @@ static void test_in_place(void)
     ok(tn_mul_scalar_(v, 2) == NULL, "a leaf is not changed in place");
     is_error(TN_ERR_STATE,
              "mul_: input is a leaf that requires a gradient: change it under "
-             "TN_NO_GRAD, or a tn_clone() of it",
+             "TN_NO_GRAD, or change a tn_clone() of it",
              "a leaf changed in place");
     TN_NO_GRAD { tn_mul_scalar_(v, 2); }
     is_pair(v, 4, 6, "it may be under TN_NO_GRAD");
@@ -432,7 +433,8 @@ static void test_mistakes(void)
            NULL,
        "whole numbers are refused");
     is_error(TN_ERR_DTYPE,
-             "requires_grad: x is int64: only floating tensors have gradients",
+             "requires_grad: x is int64: only floating-point tensors have "
+             "gradients",
              "a gradient for whole numbers");
     tn_requires_grad(tn_exp(x));
     is_error(TN_ERR_STATE,
@@ -442,7 +444,7 @@ static void test_mistakes(void)
     tn_tensor_set_requires_grad(tn_exp(x), false);
     is_error(TN_ERR_STATE,
              "requires_grad: x was made by exp from inputs that require a "
-             "gradient: use tn_detach(x) for a tensor without one",
+             "gradient: use tn_detach(x) for a tensor without a gradient",
              "what an operator made switched off");
     tn_tensor_set_grad(x, wide);
     is_error(TN_ERR_SHAPE, "set_grad: grad has shape (3,), x (2,)",

@@ -10,8 +10,7 @@ static const struct sample samples[] = {
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
 
-/* Operators that refuse to compute a first or second derivative, as PyTorch
- * does. */
+/* Operators that have no first or no second derivative, as PyTorch does. */
 static const struct {
     const char *op;
     int order;
@@ -110,8 +109,8 @@ static bool has_sample(const char *name)
 }
 
 /* Writes a sample for the arguments that op requires: leaves of one shape, with
- * numbers that most operators accept. Returns false if an argument must be
- * chosen by hand. */
+ * numbers that most operators accept. Returns false if gradient_samples.def
+ * must give an argument. */
 static bool words_by_signature(const tn_op *op, char *text, size_t room)
 {
     size_t length = 0;

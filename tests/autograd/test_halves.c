@@ -48,7 +48,7 @@ static tn_tensor *leaf(tn_tensor *x, tn_dtype half, tn_dtype dtype)
     return tn_requires_grad(tn_clone(tn_to_dtype(tn_to_dtype(x, half), dtype)));
 }
 
-/* Returns the greatest difference in units in the last place of the half dtype,
+/* Returns the largest difference in units in the last place of the half dtype,
  * among the elements that this dtype can represent. */
 static double units(tn_tensor *got, tn_tensor *want, tn_dtype half)
 {
@@ -82,8 +82,8 @@ static void check(int k, tn_dtype half)
         tn_dtype dtype = wide ? TN_F64 : half;
         tn_tensor *in[2] = {leaf(x, half, dtype), leaf(y, half, dtype)};
         tn_tensor *out = calls[k].run(in[0], in[1]);
-        if (!wide) /* a small cotangent, so that gradients of large results are
-                    * finite */
+        if (!wide) /* a small incoming gradient, so that gradients of large
+                    * results are finite */
             weight = tn_to_dtype(tn_mul_scalar(tn_rand_like(out), 1e-3), half);
         tn_backward(out, .gradient = tn_to_dtype(weight, dtype));
         grad[wide] = tn_tensor_grad(in[calls[k].by]);

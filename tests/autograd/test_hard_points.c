@@ -12,7 +12,7 @@
 #include <tenon/autograd.h>
 #include "words.h"
 
-/* The greatest allowed number of NaN derivatives in each dtype, counted where
+/* The largest allowed number of NaN derivatives in each dtype, counted where
  * PyTorch's are NaN as well or hard_differs.def lists them. Lower a limit when
  * the count falls. */
 #define MOST_NANS_F32 17887
@@ -28,7 +28,7 @@ static const struct differs {
 enum { DIFFERS = sizeof differs / sizeof differs[0] };
 static bool met[DIFFERS];
 
-/* Operators that no call of the file covers, and the reason. */
+/* Operators that no call of the file uses, and the reason. */
 static const struct {
     const char *op, *why;
 } unreached[] = {
@@ -172,8 +172,8 @@ static tn_tensor *signs_of_lapack(const struct call *call, tn_tensor *y)
 }
 
 /* Computes first derivatives, and as second derivatives those of a weighted sum
- * of the first ones with respect to the leaves and then to the output's
- * cotangents. */
+ * of the first ones with respect to the leaves and then to the gradients of the
+ * output. */
 static tn_status differentiate(const struct call *call, bool twice,
                                tn_tensor **first, tn_tensor **second)
 {
@@ -245,7 +245,7 @@ static void add_places(char *text, size_t room, const bool *differs_at,
     }
 }
 
-/* Appends the positions where got differs from want to text. */
+/* Appends to text the indices at which got differs from want. */
 static void compare(const struct call *call, tn_tensor *got, const double *want,
                     int count, bool pointwise, const char *what, char *text,
                     size_t room)

@@ -289,7 +289,7 @@ static void test_accumulated_order(void)
     is_str(ran, "w", "a root that is a leaf has its hook run");
 }
 
-/* Tracks the greatest number of leaves that hold a gradient at any time during
+/* Tracks the maximum number of leaves that hold a gradient at any time during
  * backward. */
 enum { LAYERS = 8, WIDE = 128 };
 static struct {
@@ -453,7 +453,8 @@ static void test_mistakes(void)
     tn_tensor_register_hook(y, bad_luck, NULL);
     ok(tn_backward(tn_sum(y)) < 0, "an error in a hook ends the walk");
     is_error(TN_ERR_SHAPE,
-             "reshape: (2,) with 2 elements does not fit shape (7,)",
+             "reshape: the shape (2,) with 2 elements cannot be changed to "
+             "shape (7,)",
              "an error in a hook");
     ok(!tn_tensor_grad(x), "and no leaf has got anything");
 }
@@ -494,8 +495,8 @@ static tn_tensor *tells_graph(tn_tensor *grad, void *seen)
     return NULL;
 }
 
-/* If the cotangent requires a gradient, the gradient rule uses differentiable
- * operators instead of a faster kernel without a derivative. */
+/* If the incoming gradient requires a gradient, the gradient rule uses
+ * differentiable operators instead of a faster kernel without a derivative. */
 static void test_given_gradient(void)
 {
     tn_tensor *x = leaf(1, 2), *with = leaf(3, 4), *slope = NULL;

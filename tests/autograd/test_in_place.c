@@ -234,7 +234,8 @@ static void test_mistakes(void)
        "a view of a leaf is not changed");
     is_error(TN_ERR_STATE,
              "add_: input shares its memory with a leaf that requires a "
-             "gradient: change it under TN_NO_GRAD, or a tn_clone() of it",
+             "gradient: change it under TN_NO_GRAD, or change a tn_clone() of "
+             "it",
              "a view of a leaf");
     TN_NO_GRAD { tn_add_scalar_(tn_select(x, 0, 0), 0); }
     is_str(tn_error(), NULL, "under TN_NO_GRAD it changes");

@@ -213,7 +213,8 @@ static void test_sharing(void)
        "a result that shares a leaf's memory is not changed in place");
     is_error(TN_ERR_STATE,
              "mul_: input shares its memory with a leaf that requires a "
-             "gradient: change it under TN_NO_GRAD, or a tn_clone() of it",
+             "gradient: change it under TN_NO_GRAD, or change a tn_clone() of "
+             "it",
              "a result that is an argument");
     tn_tensor *z = tn_exp(x), *w = tn_call("same", z);
     ok(!tn_mul_scalar_(w, 2), "nor where it is of what was made");
@@ -322,8 +323,9 @@ static void test_mistakes(void)
         is_error(TN_ERR_FORMAT, wrong[i].message, wrong[i].signature);
     }
     ok(!add_op("relu(x)", same, NULL), "a name of the table is taken");
-    is_error(TN_ERR_ARGUMENT, "op_register: there is an operator relu already; "
-                              "choose another name", "a name of the table");
+    is_error(TN_ERR_ARGUMENT, "op_register: an operator named relu exists "
+                              "already; choose another name",
+                              "a name of the table");
     ok(!add_op("cube(x)", same, NULL), "and one of the program's");
     tn_error_clear();
     ok(!add_op("f(x)", NULL, NULL), "a forward is wanted");
@@ -353,7 +355,7 @@ static void test_mistakes(void)
        "a value that was not saved is NULL");
     is_error(TN_ERR_ARGUMENT,
              "backward of t_number: saved value 1 does not exist: forward "
-             "saved 0 values, counted from 0",
+             "saved 0 values, with indices from 0",
              "what was not saved");
     add_op("t_constant(x)", same, NULL);
     ok(!tn_tensor_requires_grad(tn_call("t_constant", x)),

@@ -1,4 +1,4 @@
-/* words.h: parses calls of operators that are written as text, for tests of
+/* words.h: parses calls of operators that are written as strings, for tests of
  * derivatives. A word describes one argument; gradient_samples.def documents
  * its syntax. */
 #ifndef TN_TESTS_AUTOGRAD_WORDS_H
@@ -31,7 +31,7 @@ struct call {
     tn_tensor *leaf[ROOM]; /* inputs of gradcheck, in order */
     int leaf_count;
     int leaf_of[TN__OP_MAX_ARGS]; /* index of the argument's (first) leaf; -1 if
-                                   * it is no leaf */
+                                   * it is not a leaf */
     char kind[TN__OP_MAX_ARGS];   /* the word's kind letter; the letters S and L
                                    * modify it */
     int output;
@@ -211,8 +211,8 @@ static void read_word(struct call *call, const char *word)
     call->count++;
 }
 
-/* Finds the operator by its C name. tn_op_find would not do: tn_op_find("max")
- * may return another operator of that name. */
+/* Finds the operator by its C name. tn_op_find is not used, because
+ * tn_op_find("max") may return another operator of that name. */
 static const tn_op *find_row(const char *name)
 {
     for (int i = 0; i < tn_op_count(); i++)

@@ -1,4 +1,4 @@
-/* Tests error messages, the text of status codes, and the log. */
+/* Tests error messages, the strings of status codes, and the log. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "tap.h"

@@ -21,7 +21,7 @@ TN_OPTIONS_STRUCT(call, CALL_OPTIONS_LIST);
 TN_OPTIONS_TYPE(call, "test_call", "x", CALL_OPTIONS_LIST)
 
 /* The options that the last call received. (call_with returns -1 if the call
- * was refused.) */
+ * was rejected.) */
 static call_options took;
 
 static int call_with(int x, const call_options *options)

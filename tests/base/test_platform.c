@@ -17,7 +17,7 @@
 
 enum { NOT_HERE = 200 };
 
-/* Runs ask in a child process and returns the exit status. */
+/* Runs the function `ask` in a child process and returns the exit status. */
 static int in_child(int (*ask)(const void *), const void *argument)
 {
     fflush(stdout);

@@ -123,8 +123,8 @@ static void test_kinds(void)
     is_int(tn_scope_count(), open, "but the scope is closed");
 }
 
-/* Counts how many objects of a kind must be freed until a dead one is no longer
- * recognised. */
+/* Counts how many objects of a kind must be freed until a freed one is no
+ * longer recognised. */
 static void test_order(void *(*make)(void), const char *name)
 {
     void *first = make();

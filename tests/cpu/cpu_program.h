@@ -34,7 +34,8 @@ static void operand(builder *b, tn_dtype dtype, unsigned access,
         .level = (uint8_t)level, .index_count = (uint8_t)index_count};
 }
 
-/* Appends a stage with these lists of nodes, each of which ends with NONE. */
+/* Appends a stage (one pass over the elements) with these lists of nodes, each
+ * of which ends with NONE. */
 static void stage(builder *b, const int *elem, const int *row)
 {
     tn_program *p = &b->program;

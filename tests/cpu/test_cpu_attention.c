@@ -100,7 +100,7 @@ static results run(const sizes *s, const char *without, bool twice)
     return r;
 }
 
-/* The tolerance covers rounding of sums relative to the greatest element; for
+/* The tolerance covers rounding of sums relative to the largest element; for
  * large scores also that of the scores and of their logsumexp, which becomes a
  * relative error of the weights. */
 static void is_near(tn_tensor *got, tn_tensor *want, const sizes *s,

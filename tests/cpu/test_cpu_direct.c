@@ -1,7 +1,8 @@
 /* Differences of a matrix and a row or column that is broadcast, on either side
  * of the operator. Tasks and memory pages end within rows; results are stored
- * with and without non-temporal stores; every instruction set. Also fills,
- * large enough for string instructions (rep stosb) and smaller ones. */
+ * with and without non-temporal stores; The test covers every instruction set.
+ * It also tests fills, large enough for string instructions (rep stosb) and
+ * smaller ones. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 

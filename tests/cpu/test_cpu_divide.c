@@ -1,5 +1,5 @@
 /* Tests divisions of many numbers by the same number. The cpu plugin replaces
- * them by multiplications if those give the same bits. Compares them with C's
+ * them by multiplications if those give identical bits. Compares them with C's
  * division, for every instruction set. */
 #include <math.h>
 
@@ -26,7 +26,7 @@ static double power(int low, int high)
     return exp2(low + (double)(random_bits() % (uint64_t)(high - low + 1)));
 }
 
-/* Returns a mantissa in [1, 2), sometimes the greatest of float or double. */
+/* Returns a mantissa in [1, 2), sometimes the largest of float or double. */
 static double mantissa(void)
 {
     double x = 1 + (double)(random_bits() >> 11) * 0x1p-53;

@@ -1,7 +1,8 @@
 /* Reductions over rows that are too large for the random programs: rows of many
  * chunks, columns, rows that all threads share, and several outer dimensions in
- * many tasks. Results have the interpreter's bits for every instruction set.
- * The interpreter takes most of the time, so it runs once for all sets. */
+ * many tasks. Results are bit-identical to the interpreter's for every
+ * instruction set. The interpreter takes most of the time, so it runs once for
+ * all sets. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"
@@ -220,7 +221,8 @@ static void work_init(work *k, const tn_program *program, shape s)
         bail_out("the interpreter failed");
 }
 
-/* Returns whether the device's results have the interpreter's bits. */
+/* Returns whether the device's results are bit-identical to the
+ * interpreter's. */
 static bool agrees(work *k, tn_built *built, const tn_program *program,
                    shape s)
 {

@@ -1,6 +1,6 @@
 /* Tests broadcast operands, and operands of separate contiguous rows, which the
- * cpu plugin reads in place. Results have the bits of the interpreter, or of a
- * plain loop, for every instruction set. */
+ * cpu plugin reads in place. Results are bit-identical to those of the
+ * interpreter, or of a plain loop, for every instruction set. */
 #include "cpu_plugin.h"
 #include "cpu_program.h"
 #include "cpu_values.h"
@@ -259,7 +259,7 @@ static void test_row_lines(const char *isa, int threads)
 /* Columns, whose length is that of the first dimension: d = x - max(x), then q = d
  * * g, multiplied by g `more` times, and out = q * sum(q) + max(x). The maximum
  * and the sum are one number for each column. If more is 0, the columns are read
- * again in each stage, otherwise a block keeps them. */
+ * again in each stage, otherwise a block stores them. */
 static void test_columns(const char *isa, int more)
 {
     static const int64_t widths[] = {5, 63, 64, 65, 127, 129, 600, 1025};

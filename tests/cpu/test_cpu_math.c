@@ -1,8 +1,8 @@
 /* The generated C of the cpu plugin's mathematical functions is compared with
  * the kernel bodies that it was generated from. Each common function has one
  * version for the generic instruction set and one for the others, and where
- * possible one without float64. All give the interpreter's bits, for every
- * instruction set. */
+ * possible one without float64. All give results bit-identical to the
+ * interpreter's, for every instruction set. */
 #include "../tap.h"
 #include <tenon/base.h>
 
@@ -10,8 +10,8 @@
 #include "isa_here.h"
 #include "kernel/kernel.h"
 
-enum { COUNT = 4099 }; /* no multiple of a vector's length, so that loops have a
-                        * remainder */
+enum { COUNT = 4099 }; /* not a multiple of a vector's length, so that loops
+                        * have a remainder */
 
 static const struct set {
     const char *name;

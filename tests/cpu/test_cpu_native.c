@@ -1,6 +1,6 @@
 /* Tests the JIT compiler of the cpu plugin: random kernel bodies compared with
  * the precompiled routines, instruction by instruction and bit by bit; sums,
- * minimum and maximum; exp; and a system that refuses executable memory. */
+ * minimum and maximum; exp; and a system that rejects executable memory. */
 #include <math.h>
 #include <stdlib.h>
 #include <sys/prctl.h>

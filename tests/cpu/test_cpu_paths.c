@@ -1,6 +1,6 @@
 /* test_cpu_paths.c: the cpu plugin must recognise the kernels of resample
  * (interpolation, adaptive pooling) as weighted sums of a few input elements
- * ("taps"). Otherwise the results have the same bits but take several times as
+ * ("taps"). Otherwise the results are bit-identical but take several times as
  * long, so no other test would notice. The kernels are those of the library,
  * whose source is included here. */
 #include <stdarg.h>

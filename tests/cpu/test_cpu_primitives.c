@@ -1,6 +1,6 @@
 /* Compares matrix products, scatters, sorts and copies of the CPU plugin with
- * plain loops. Products are of small whole numbers, so that every order of
- * summation gives the same result and no tolerance is needed. */
+ * plain loops. Products are of small integers, so that every order of summation
+ * gives the same result and no tolerance is needed. */
 #include <math.h>
 
 #include "cpu_plugin.h"
@@ -20,8 +20,8 @@ static size_t dtype_bytes(tn_dtype dtype)
     }
 }
 
-/* Whole numbers of at most 11 bits are exact in every dtype but float8 and
- * bfloat16, for which the tests use smaller numbers. */
+/* Integers of at most 11 bits are exact in every dtype but float8 and bfloat16,
+ * for which the tests use smaller numbers. */
 static uint16_t half_of(int x, int mantissa, int bias)
 {
     if (x == 0)
@@ -537,7 +537,7 @@ static void test_scatter_rows(void)
 
 /* ---- sort --------------------------------------------------------------- */
 
-/* Compares a and b: negative if a sorts before b. NaN is greatest, -0 equals
+/* Compares a and b: negative if a sorts before b. NaN is largest, -0 equals
  * +0. */
 static int order_of(float a, float b)
 {
@@ -633,7 +633,7 @@ static void test_sort_i64(int64_t count, uint64_t range, bool descending)
                         (uint64_t)random_below(1 << 30) << 4;
         in[i] = (int64_t)(bits % range) - 1000;
     }
-    in[count / 2] = (int64_t)(range - 1001); /* the greatest number; another
+    in[count / 2] = (int64_t)(range - 1001); /* the largest number; another
                                               * element is the smallest */
     in[count / 3] = -1000;
     if (cpu->sort(queue, &s) != TN_OK)

@@ -1,5 +1,5 @@
 /* Tests products of rows with rows, such as x W^T of a layer. A row of the
- * result must have the same bits alone and among other rows, for all numbers of
+ * result must be bit-identical alone and among other rows, for all numbers of
  * threads, and in all instruction sets with fma. Each element must be near the
  * sum in double. */
 #include <math.h>

@@ -1,4 +1,4 @@
-/* A product of two to eight rows has the bits of the same rows in a larger
+/* A product of two to eight rows is bit-identical to the same rows in a larger
  * product, although it is computed in another way: float matrices are read in
  * place, and large half matrices are converted in slices. */
 #include <tap.h>
@@ -10,8 +10,8 @@ static bool same_rows(tn_tensor *few, tn_tensor *many, int64_t row)
     return tn_item(tn_sum(tn_ne(few, part))) == 0;
 }
 
-/* Compares products of m rows, from row 3 on, with the same rows of a product
- * of 40 rows. */
+/* Compares products of m rows, beginning at row 3, with the same rows of a
+ * product of 40 rows. */
 static void check(tn_dtype dtype, int64_t n, int64_t k)
 {
     tn_scope *scope = tn_scope_open();
@@ -29,7 +29,8 @@ static void check(tn_dtype dtype, int64_t n, int64_t k)
 
 int main(void)
 {
-    /* around a vector, a panel (192) and a slice (1048576 / k columns) */
+    /* sizes near those of a vector, a panel (192) and a slice (1048576 / k
+     * columns) */
     static const int64_t ks[] = {1, 15, 16, 191, 192, 193, 500, 1537};
     static const int64_t ns[] = {1, 7, 16, 17, 33, 200, 1500};
     static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_F16, TN_BF16};

@@ -53,7 +53,7 @@ static double load(const void *memory, tn_dtype dtype, int64_t at)
 }
 
 /* Returns the value's bits in this dtype: BF16 is rounded to nearest even; all
- * NaNs have the same bits. */
+ * NaNs get the same bits. */
 static uint64_t stored(tn_dtype dtype, double value)
 {
     float x = (float)value;
@@ -219,8 +219,8 @@ static void test_places(void)
     buffer_drop(s.out_index.buffer);
 }
 
-/* Applies one step of a scan to *fold. Returns whether x replaces the running
- * value. */
+/* Applies one step of a scan to *fold, the running value. Returns whether x
+ * replaces the running value. */
 static bool takes_over(unsigned kind, double *fold, double x)
 {
     const bool takes = isnan(x) || (kind == TN_REDUCE_MAX ? x >= *fold

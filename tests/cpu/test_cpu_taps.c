@@ -1,10 +1,10 @@
 /* test_cpu_taps.c: weighted sums of a few elements (interpolation), and
- * contiguous segments padded with zeros, forward and backward, have the
- * reference plugin's bits for every instruction set of this machine, with and
- * without non-temporal stores, and with infinities, NaN and zeros. In this file
- * a tap is one element of such a sum. Sizes are such that blocks share indices,
- * that rows are longer and shorter than vectors, and that a dimension's last
- * block is shorter than the others.
+ * contiguous segments padded with zeros, forward and backward, are
+ * bit-identical to the reference plugin's for every instruction set of this
+ * machine, with and without non-temporal stores, and with infinities, NaN and
+ * zeros. In this file a tap is one element of such a sum. Sizes are such that
+ * blocks share indices, that rows are longer and shorter than vectors, and that
+ * a dimension's last block is shorter than the others.
  *
  * A process can open a device once, so each combination of settings runs in a
  * new process of this program, which prints hashes of the results. */
@@ -17,7 +17,7 @@
 
 enum { MOST = 8192 /* bytes of all hashes */, KINDS = 29 };
 
-/* Adds the bits of x to the hash. All NaNs have the same bits. */
+/* Adds the bits of x to the hash. All NaNs count as the same bits. */
 static uint64_t hash_more(uint64_t hash, tn_tensor *x)
 {
     size_t bytes = (size_t)tn_tensor_numel(x) * sizeof(float);

@@ -110,7 +110,7 @@ const char *tn__cuda_open(tn_cuda_library which)
 
 /* ---- attention functions ------------------------------------------------- */
 
-/* Instead of attention, copies the numbers of q, repeated, to a result. Both
+/* Instead of attention, copies the elements of q, repeated, to a result. Both
  * functions read through the strides of the arguments, so their results are the
  * same. */
 static void copy_numbers(const tn_strided *to, const tn_strided *from,
@@ -151,7 +151,7 @@ tn_status tn__cuda_attention_own(tn_queue *queue, const tn_attention_args *a)
 }
 
 /* The error that cuDNN's function makes: an element of the result with this
- * number gets these bits. */
+ * index gets these bits. */
 static int wrong_side; /* 0: none; 1 out; 2 lse; 3 dq; 4 dk; 5 dv */
 static uint32_t wrong_bits;
 static const char *declined;

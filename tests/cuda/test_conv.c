@@ -1,6 +1,7 @@
-/* Tests convolutions without cuDNN: the plugin's own kernel computes them with
- * the reference plugin's bits, whichever library computes matrix products. Half
- * types with many filters use cuBLASLt instead if there are tensor cores. */
+/* Tests convolutions without cuDNN: the plugin's own kernel computes them,
+ * bit-identical to the reference plugin's results, whichever library computes
+ * matrix products. Half types with many filters use cuBLASLt instead if there
+ * are tensor cores. */
 #include "../device/convolutions.h"
 #include "on_sim.h"
 

@@ -201,7 +201,7 @@ static const char *losses(const char *const *devices, int count, int how_many)
     return in_child(print_losses);
 }
 
-/* Returns the greatest difference of `count` numbers; infinity if some are
+/* Returns the largest difference of `count` numbers; infinity if some are
  * missing. */
 static double apart(const char *got, const char *want, int count)
 {

@@ -1,7 +1,7 @@
 /* On a GPU with cuDNN, its attention equals that of the plugin's kernels and,
  * within a half type's rounding, that of float32 on the cpu. Where cuDNN
- * declines, results have the bits of the plugin's kernels. SKIP without such a
- * GPU. */
+ * declines, results are bit-identical to those of the plugin's kernels. SKIP
+ * without such a GPU. */
 #include "../plugins/folder.h"
 #include <tenon/tenon.h>
 

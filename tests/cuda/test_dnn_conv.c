@@ -1,4 +1,4 @@
-/* On a GPU with cuDNN, its convolutions and their gradients have no greater
+/* On a GPU with cuDNN, its convolutions and their gradients have no larger
  * errors than sums in their dtype, compared with float64 on the cpu: no TF32
  * and no less accurate transform is used. SKIP without such a GPU. */
 #include "../plugins/folder.h"
@@ -116,8 +116,8 @@ static void run(const sizes *s, tn_tensor *x, tn_tensor *w, tn_tensor *g,
                         : NULL;
 }
 
-/* Returns the greatest error relative to the sum of absolute values, in units
- * of half an ulp of 1 in the dtype of the sum, minus the possible rounding when
+/* Returns the largest error relative to the sum of absolute values, in units of
+ * half an ulp of 1 in the dtype of the sum, minus the possible rounding when
  * the result is stored. */
 static double worst(const sizes *s, tn_tensor *got, tn_tensor *want,
                     tn_tensor *scale)

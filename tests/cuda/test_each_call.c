@@ -379,7 +379,7 @@ static void print_contexts(void)
     }
 }
 
-/* Scratch memory is kept after a sync, unless memory has run out. */
+/* Scratch memory stays allocated after a sync, unless memory has run out. */
 static void print_scratch(void)
 {
     const tn_plugin *p = plugin.plugin;

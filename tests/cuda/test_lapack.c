@@ -381,15 +381,13 @@ int main(int argc, char **argv)
         is_str(
             in_child(print_refused),
             "linalg_inv: matrix 0 of the batch is singular (LAPACK's info is "
-            "2)\n"
-            "linalg_solve: matrix 0 of the batch is singular (LAPACK's info "
-            "is 2)\n"
-            "linalg_cholesky: matrix 0 of the batch is not positive-definite "
-            "(LAPACK's info is 2)\n"
-            "linalg_cholesky: matrix 1 of the batch is not positive-definite "
-            "(LAPACK's info is 2)\n"
-            "linalg_svd: A (2, 2) holds NaN or infinities\n"
-            "linalg_inv: A has shape (2, 3); expected square matrices\n",
+            "2)\nlinalg_solve: matrix 0 of the batch is singular (LAPACK's "
+            "info is 2)\nlinalg_cholesky: matrix 0 of the batch is not "
+            "positive-definite (LAPACK's info is 2)\nlinalg_cholesky: matrix 1 "
+            "of the batch is not positive-definite (LAPACK's info is "
+            "2)\nlinalg_svd: A (2, 2) has NaN or infinite "
+            "elements\nlinalg_inv: A has shape (2, 3); expected square "
+            "matrices\n",
             "%s: a matrix that cannot be factored is reported as on the host",
             names[i]);
         is_str(in_child(print_infos), "02 0",

@@ -7,8 +7,8 @@
 
 static tn_dtype dtype;
 static const char *activation;
-static bool without_bias, seen; /* seen: the program also reads the hidden
-                                 * tensor */
+static bool without_bias, seen; /* seen: the program also reads the tensor
+                                 * between the layers */
 static char asked[256];         /* requested epilogues of each shape, in the
                                  * order of their first use; a plain product has
                                  * 0 */
@@ -104,8 +104,8 @@ static void expect(const char *want, const char *text)
            activation, without_bias ? ", no bias" : "", text);
 }
 
-/* Computes the gradient for a hidden tensor that the program passes, and the
- * gradient of a gradient. */
+/* Computes the gradient for a tensor between the layers that the program
+ * passes, and the gradient of a gradient. */
 static void print_asked(void)
 {
     double out[2][2];
@@ -161,7 +161,7 @@ static void print_modules(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* Returns small whole numbers as float8, for products with scales. */
+/* Returns small integers as float8, for products with scales. */
 static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
                         tn_dtype of)
 {
@@ -222,8 +222,8 @@ static void print_aligned(void)
     printf("%s%s", asked, tn_error() ? tn_error() : "");
 }
 
-/* Returns whether the operator of the layer's gradient accepts g, weight, aux,
- * kept and words. */
+/* Returns whether the operator of the layer's gradient accepts the arguments g,
+ * weight, aux, kept and words. */
 static int takes_back(tn_tensor *const x[4], uint32_t words)
 {
     tn_value value[5] = {{TN_VALUE_NONE, 0, {.i = 0}}};

@@ -84,7 +84,7 @@ static uint64_t half_of(double x, unsigned fraction)
         return 0x7fff;
     const wide size = x < 0 ? -(wide)x : (wide)x;
     /* the code of infinity counts as the number that would follow the
-     * greatest */
+     * largest */
     for (uint64_t code = 0; code <= 0x7fffu >> fraction << fraction; code++) {
         const int power = (int)(code >> fraction);
         wide value = (wide)(code & ((1u << fraction) - 1));
@@ -270,7 +270,7 @@ static bool of_reals(const char *name, const uint64_t v[3], uint64_t *d)
     return true;
 }
 
-/* Rounds x to a whole number in the given rounding mode. */
+/* Rounds x to an integer in the given rounding mode. */
 static double rounded(double x, const char *mode)
 {
     if (!(x > -0x1p62 && x < 0x1p62))

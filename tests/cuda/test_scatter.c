@@ -1,7 +1,7 @@
 /* Scatters with so many indices that several thread blocks sort them, with one
- * to three digits of a radix sort, have the cpu's bits on the simulated driver.
- * So have scatters whose rows are accumulated in shared memory.
- * tests/device/test_primitives.c tests shorter scatters. */
+ * to three digits of a radix sort, are bit-identical to the cpu's on the
+ * simulated driver. So are scatters whose rows are accumulated in shared
+ * memory. tests/device/test_primitives.c tests shorter scatters. */
 #include "../tap.h"
 #include "on_sim.h"
 

@@ -1,8 +1,8 @@
 /* convolutions.h: checks that convolutions by the plugins' common kernel
- * (conv.cl) have the bits of the reference plugin, which uses im2col and a
- * matrix product. Compares the result and the gradients of input and weight,
- * for random shapes and all four floating dtypes. The device must not decline
- * any. */
+ * (conv.cl) are bit-identical to those of the reference plugin, which uses
+ * im2col and a matrix product. Compares the result and the gradients of input
+ * and weight, for random shapes and all four floating-point dtypes. The device
+ * must not decline any. */
 #ifndef TN_TESTS_DEVICE_CONVOLUTIONS_H
 #define TN_TESTS_DEVICE_CONVOLUTIONS_H
 

@@ -1,5 +1,5 @@
 /* products.h: matrix products for tests of a vendor's library. The numbers are
- * small and whole, so that every order of summation gives the same result: any
+ * small integers, so that every order of summation gives the same result: any
  * difference from the cpu's is an error. */
 #ifndef TN_TESTS_DEVICE_PRODUCTS_H
 #define TN_TESTS_DEVICE_PRODUCTS_H
@@ -11,8 +11,8 @@
 #include "../tap.h"
 
 static tn_dtype dtype; /* dtype of all operands */
-static bool fractions; /* the numbers have fractions, so results are compared in
-                        * bits */
+static bool fractions; /* the numbers have fractions, so the bits of the results
+                        * are compared */
 
 /* Returns the numbers -2 to 2 in a pseudo-random order. */
 static tn_tensor *numbers(int64_t matrices, int64_t rows, int64_t columns,
@@ -93,7 +93,7 @@ static tn_tensor *multiply(const product *p)
 }
 
 /* Computes a product on the device and on the cpu with the same calls. Returns
- * the greatest difference; -1 if one fails. */
+ * the largest difference; -1 if one fails. */
 static double difference(const product *p, tn_device *device)
 {
     tn_scope *scope = tn_scope_open();

@@ -9,7 +9,7 @@
 
 /* The sizes that structs had in version 1.0, and structs that never gain
  * fields. Neither ever changes. A struct that has gained fields since 1.0 is
- * greater than its SIZE_1_0. */
+ * larger than its SIZE_1_0. */
 #define FROZEN(name, want)                                                    \
     _Static_assert(sizeof(void *) != 8 || name##_SIZE_1_0 == (want),          \
                    #name "_SIZE_1_0 is frozen");

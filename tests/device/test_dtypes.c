@@ -20,7 +20,7 @@ static tn_device *fake(void)
     return tn_device_open("fake");
 }
 
-/* Returns a mask of dtypes as the text of an option. */
+/* Returns a mask of dtypes as the string of an option. */
 static const char *bits(uint32_t types)
 {
     static char text[4][16];

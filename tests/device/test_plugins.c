@@ -1,4 +1,4 @@
-/* Loads bad plugins. Each must be refused with a specific reason, in the load
+/* Loads bad plugins. Each must be rejected with a specific reason, in the load
  * report and when it is opened by name. */
 #include "device/device.h"
 #include "device/registry.h"
@@ -12,7 +12,7 @@
     "never prints or ends the process"
 #define REBUILD "build it again with this version's <tenon/plugin.h>"
 
-/* The plugin's name; the text after its file's name in the report; the error
+/* The plugin's name; the message after its file's name in the report; the error
  * message when it is opened by name (NULL: not tried, because opening it would
  * end the process). */
 static const struct {

@@ -1,4 +1,4 @@
-/* Random programs give the same bits on a plugin as on the interpreter, for
+/* Random programs give identical bits on a plugin and on the interpreter, for
  * every instruction set that it offers and any number of threads.
  *
  *   TENON_TEST_PLUGIN    a plugin's name, or "name:1" for another device of

@@ -128,8 +128,8 @@ static void test_discrete(void)
     ok(s && tn_tensor_ndim(s) == 0, "one sample of one row is a scalar");
 }
 
-/* The gradient of a sample by scale is the noise (x - loc) / scale that it was
- * made from. */
+/* The gradient of a sample x with respect to scale is (x - loc) / scale, the
+ * noise from which x was made. */
 static void test_rsample(void)
 {
     tn_tensor *loc = tn_requires_grad(ROW(1, -3));
@@ -203,7 +203,8 @@ static void test_mistakes(void)
             "distribution_normal: loc and scale do not broadcast: dimension 1 "
             "from the last has sizes 3 and 2");
     REFUSED(tn_distribution_uniform(whole, a), TN_ERR_DTYPE,
-            "distribution_uniform: low is int64; expected a floating dtype");
+            "distribution_uniform: low is int64; expected a floating-point "
+            "dtype");
     REFUSED(tn_distribution_normal(a, NULL), TN_ERR_ARGUMENT,
             "distribution_normal: scale is NULL");
     REFUSED(tn_distribution_bernoulli(NULL, NULL), TN_ERR_ARGUMENT,
@@ -215,17 +216,16 @@ static void test_mistakes(void)
     REFUSED(tn_distribution_categorical(NULL, tn_zeros(TN_SCALAR)),
             TN_ERR_SHAPE,
             "distribution_categorical: logits has no categories: expected "
-            "(..., K) with K of at least 1");
+            "(..., K) with a K of at least 1");
     REFUSED(tn_distribution_rsample(coin, TN_SCALAR), TN_ERR_UNSUPPORTED,
-            "distribution_rsample: samples of a bernoulli distribution are no "
-            "differentiable function of its parameters: tn_distribution_sample "
-            "draws them");
+            "distribution_rsample: samples of a bernoulli distribution are not "
+            "differentiable in its parameters: use tn_distribution_sample");
     REFUSED(tn_distribution_sample(normal, tn_dims(-1)), TN_ERR_SHAPE,
             "distribution_sample: sample_shape has 1 dimensions, the batch "
             "shape 1: expected sizes of at least 0 in at most 12 dimensions");
     REFUSED(tn_distribution_kl(normal, coin), TN_ERR_UNSUPPORTED,
             "distribution_kl: p is a normal distribution, q a bernoulli "
-            "distribution: only two of one kind have a formula");
+            "distribution: expected two distributions of one kind");
     REFUSED(tn_distribution_kl(normal, NULL), TN_ERR_ARGUMENT,
             "distribution_kl: q is NULL");
     REFUSED(tn_distribution_log_prob(dice, b), TN_ERR_DTYPE,

@@ -10,7 +10,7 @@
 const char fuzz_target[] = "calls";
 
 /* Sizes are arbitrary, but a call with memory for more than this limit is
- * refused, so no call takes long. */
+ * rejected, so no call takes long. */
 #define MEMORY (64 << 20)
 
 enum { ARGUMENTS = 40, RESULTS = 64, POOL = 8, CALLS = 3, LIST = 6 };

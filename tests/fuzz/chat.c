@@ -1,5 +1,5 @@
-/* chat.c: fuzzes chat templates. A template is refused with a message that names
- * its place, or gives a text; the same text twice. */
+/* chat.c: fuzzes chat templates. A template is rejected with a message that
+ * names line and column, or it renders the same text twice. */
 #include <tenon/chat.h>
 
 #include "fuzz.h"

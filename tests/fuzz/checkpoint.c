@@ -1,5 +1,5 @@
 /* checkpoint.c: fuzzes headers of checkpoints, which are followed by the
- * tensors of a valid one. A refused checkpoint changes nothing. After an
+ * tensors of a valid one. A rejected checkpoint changes nothing. After an
  * accepted one the training run continues, and a valid checkpoint still
  * loads. */
 #include <tenon/tenon.h>

@@ -1,4 +1,4 @@
-/* config.c: fuzzes config.json. A folder is refused with a message that names
+/* config.c: fuzzes config.json. A folder is rejected with a message that names
  * it, or becomes a model that describes itself and generates.
  *
  * The folder's weights are those of a llama whose sizes are all 8, so that most

@@ -1,6 +1,6 @@
 /* devices.c: fuzzes definitions of operators, which run on the current device
- * and on the reference. Results and gradients must have the same bits, or both
- * devices must refuse. The first byte selects the operands' dtype and shape;
+ * and on the reference. Results and gradients must be bit-identical, or both
+ * devices must reject. The first byte selects the operands' dtype and shape;
  * the rest is the definition without its name. */
 #include "fuzz.h"
 

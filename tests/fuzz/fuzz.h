@@ -75,7 +75,7 @@ static inline int fuzz_file(const void *data, size_t size, char path[32])
 }
 
 /* Runs an input twice and checks that the second run leaks nothing. (The first
- * run may allocate memory that is kept for the process.) */
+ * run may allocate memory that the process never frees.) */
 static inline void fuzz_flat(void (*run)(const uint8_t *data, size_t size),
                              const uint8_t *data, size_t size)
 {

@@ -1,6 +1,6 @@
 /* image.c: fuzzes the reading of PNG and JPEG files. The first byte of the
- * input selects the options. The checksums of a PNG file's chunks are made
- * right first, so that changed chunks are not just rejected for them. */
+ * input selects the options. The checksums of a PNG file's chunks are corrected
+ * first, because otherwise every changed chunk would be rejected. */
 #include <tenon/image.h>
 #include <tenon/io.h>
 #include <tenon/tensor.h>
@@ -48,7 +48,8 @@ static void check_image(const tn_tensor *x, const tn_image_info *info,
         fuzz_check(tn_image_encode(x, "png", &again, &bytes,
                                    .compression = 1) == TN_OK,
                    "an image that was read can be written");
-        /* The file may have more channels than the first, so it takes more. */
+        /* The file may have more channels than the requested image, and then
+         * needs more memory. */
         tn_unpack_limit_set(1 << 24);
         fuzz_check(tn_image_decode(again, bytes) != NULL, "and read again");
         free(again);

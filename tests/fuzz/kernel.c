@@ -4,7 +4,7 @@
  * The input is the definition of an operator. After an '@', which the language
  * does not use, a hand-written gradient for its first input may follow.
  * Definitions and kernels are never freed, so leaks are checked only if
- * something was refused. */
+ * something was rejected. */
 #include <kernel/kernel.h>
 
 #include "fuzz.h"
@@ -108,7 +108,7 @@ static void check_def(const tn__def *def, uint64_t hash)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!tn__math_fn_count()) /* initialises the functions here, so that a
-                               * refused definition changes nothing */
+                               * rejected definition changes nothing */
         return fuzz_refused(), 0;
     char *text = fuzz_text(data, size);
     char *gradient = strchr(text, '@');

@@ -1,5 +1,5 @@
 /* model.c: fuzzes models and vocabularies in GGUF files; gguf.c fuzzes the
- * reader of these files. The library must refuse a file with a message, or open
+ * reader of these files. The library must reject a file with a message, or open
  * it as a model that generates (with blocks, and as float32) and a tokenizer
  * that encodes and decodes. */
 #include <sys/stat.h>

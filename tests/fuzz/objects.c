@@ -1,7 +1,7 @@
 /* objects.c: fuzzes sequences of calls on tensors, modules, optimizers, data
  * sets and scopes, in any order, with the results of earlier calls. Four bytes
- * select a call and its arguments. A refused call must set an error message. At
- * the end all scopes are closed and no object is left. */
+ * select a call and its arguments. A rejected call must set an error message.
+ * At the end all scopes are closed and no object is left. */
 #include <tenon/tenon.h>
 
 #include "fuzz.h"

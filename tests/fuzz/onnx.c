@@ -1,4 +1,4 @@
-/* onnx.c: fuzzes ONNX files. The library must refuse a file with a message that
+/* onnx.c: fuzzes ONNX files. The library must reject a file with a message that
  * names it, or open it as a module. The module must run on small inputs or fail
  * with a message. */
 #include <tenon/onnx.h>

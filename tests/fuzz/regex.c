@@ -1,6 +1,6 @@
 /* regex.c: fuzzes the patterns of tokenizers. The input is a pattern up to the
- * first NUL, and the text after it. A pattern is refused with a message, or its
- * matches are within the text and do not overlap. */
+ * first NUL, and the text after it. A pattern is rejected with a message, or
+ * its matches are within the text and do not overlap. */
 #include <lm/tokenizer/regex.h>
 
 #include "fuzz.h"
@@ -15,7 +15,7 @@ static bool is_utf8(const unsigned char *text, size_t count)
     return true;
 }
 
-/* Finds all matches, and returns a sum of their places. */
+/* Finds all matches, and returns a sum of their positions. */
 static uint64_t match_all(const tn__regex *regex, tn__regex_run *run,
                           const unsigned char *text, size_t count)
 {
@@ -49,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (is_utf8(text, count)) {
             tn__regex_run run = {0};
             const uint64_t sum = match_all(regex, &run, text, count);
-            /* the matcher that remembers from the beginning agrees */
+            /* a matcher that remembers failures from the beginning finds the
+             * same matches */
             tn__regex_begin(&run, text, count);
             run.most_steps = 0;
             size_t at = 0, last = SIZE_MAX, begin, end;

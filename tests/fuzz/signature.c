@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!op)
         fuzz_refused();
     memset(text, '?', (size_t)length + size); /* the library must have copied
-                                               * the text */
+                                               * the string */
     free(text);
     if (op) {
         fuzz_accepted();

@@ -5,7 +5,7 @@
 
 const char fuzz_target[] = "spec";
 
-/* Returns whether the parsed item, written as text and parsed again, is the
+/* Returns whether the parsed item, written as a string and parsed again, is the
  * same. */
 static bool reads_again(const tn__spec *spec)
 {

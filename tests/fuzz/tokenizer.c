@@ -1,4 +1,4 @@
-/* tokenizer.c: fuzzes tokenizer.json. A file is refused with a message that
+/* tokenizer.c: fuzzes tokenizer.json. A file is rejected with a message that
  * names it; a tokenizer encodes texts to ids of its vocabulary, with offsets
  * within the text, and decodes any ids to UTF-8. */
 #include <sys/stat.h>

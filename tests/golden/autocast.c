@@ -4,7 +4,7 @@
  *
  * A float32 sample runs under TN_AUTOCAST, with gradients, and a second time
  * without it, on inputs that were converted to the dtype that the operator
- * table has for autocast. Both must give the same bits, and the results must
+ * table has for autocast. Both must give identical bits, and the results must
  * have that dtype. A composite operator without an autocast dtype only has to
  * run and to give gradients of its inputs' dtype, because the operators that it
  * calls have their own rules. Prints counts. */

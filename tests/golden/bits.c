@@ -1,10 +1,11 @@
-/* bits.c: checks that every operator gives the reference plugin's bits.
+/* bits.c: checks that every operator gives results bit-identical to the
+ * reference plugin's.
  *
  *     bits [DEVICE [DIR [EVERY [SIZES]]]]   every EVERYth (1) sample of each
  *                                           file in DIR/ops, on DEVICE (cpu)
  *
  * A sample of tests/golden runs on `reference` and on the device. Outputs and
- * gradients must have equal bits; all NaNs are equal. Other bits are allowed
+ * gradients must be bit-identical; all NaNs are equal. Other bits are allowed
  * for two causes: the device used its own matrix product, convolution or
  * attention, which may sum in any order; or other_bits.def lists the operator
  * with a reason. Results must then be within the operator's tolerance or, if
@@ -12,7 +13,7 @@
  * each other.
  *
  * Each sample runs again with inputs of which a dimension is empty or has size
- * 1. If one device refuses such a call, the other must refuse it, too. Prints a
+ * 1. If one device rejects such a call, the other must reject it, too. Prints a
  * TAP line for each of these sizes, and before them the operators whose bits
  * differ, with the cause, and the number of kernel sources that a device which
  * compiles source would compile for all samples (census.c). */
@@ -226,7 +227,7 @@ static int run_on(tn_device *device, tn_safetensors *file, const json_t *json,
 }
 
 /* Runs a sample on reference and on the device. Both must succeed or both
- * refuse. */
+ * reject. */
 static void one_size(tn_safetensors *file, const json_t *json, const char *op,
                      size_t number, tn_device *device)
 {

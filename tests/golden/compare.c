@@ -177,7 +177,7 @@ bool golden_equal(tn_tensor *got, tn_tensor *want, tolerance within,
 }
 
 /* Returns whether got is within two steps of the dtype at this magnitude, or
- * within the error of a float32 sum that cancels, which depends on the greatest
+ * within the error of a float32 sum that cancels, which depends on the largest
  * element. */
 static bool near_rounded(double got, double wide, tn_dtype dtype, double most)
 {
@@ -223,8 +223,8 @@ static double step_at(double magnitude, tn_dtype dtype)
                                                    : 24));
 }
 
-/* Returns the greatest distance between elements of x and exact that are finite
- * in both. Stores the greatest magnitude of exact in *most. */
+/* Returns the largest distance between elements of x and exact that are finite
+ * in both. Stores the largest magnitude of exact in *most. */
 static double farthest(const double *x, const double *exact, int64_t count,
                        double *most)
 {
@@ -238,8 +238,8 @@ static double farthest(const double *x, const double *exact, int64_t count,
     return far;
 }
 
-/* Returns the greatest change of elements of wide, the exact result, when
- * inputs change by a rounding error. */
+/* Returns the largest change of elements of wide, the exact result, when inputs
+ * change by a rounding error. */
 static double farthest_moved(tn_tensor *const *nudged, int nudges,
                              tn_tensor *wide, const double *exact)
 {
@@ -256,7 +256,7 @@ static double farthest_moved(tn_tensor *const *nudged, int nudges,
 }
 
 /* Compares an element with the exact one, because it is not within the
- * tolerance of PyTorch's element. allowed: the greatest allowed distance for
+ * tolerance of PyTorch's element. allowed: the largest allowed distance for
  * float32; unsure: that for a half type, if the rounding of its inputs matters
  * more than two steps. */
 static bool is_beside(double got, double exact, tn_dtype dtype,
@@ -282,10 +282,10 @@ double golden_greatest(tn_tensor *x)
 
 /* PyTorch computes in the narrow dtype and rounds after each step, so its
  * result may be several steps away from the float64 result. (A step is the
- * spacing of the dtype's numbers at the greatest magnitude of inputs and
+ * spacing of the dtype's numbers at the largest magnitude of inputs and
  * outputs.) An element of our result that is not within the tolerance of
  * PyTorch's element is therefore compared with the float64 result. `moved` is
- * the greatest change of the float64 result when its inputs are rounded once
+ * the largest change of the float64 result when its inputs are rounded once
  * more.
  *
  * An element of a half type passes if it is within two steps of the float64

@@ -82,12 +82,13 @@ tolerance tolerance_for(const char *op, tn_dtype dtype);
 /* Returns whether got and want, which is PyTorch's result, are both near wide,
  * the float64 result for the same inputs; golden_beside in compare.c has the
  * rule. nudged has float64 results for inputs that were changed by a rounding
- * error; NULLs in it are skipped. greatest is the greatest magnitude of the
+ * error; NULLs in it are skipped. largest is the largest magnitude of the
  * inputs. Otherwise writes the reason into text. */
 bool golden_beside(const char *op, tn_tensor *got, tn_tensor *want,
                    tn_tensor *wide, tn_tensor *const *nudged, int nudges,
                    double greatest, char *text, size_t room);
-/* Returns whether x has a floating dtype with fewer digits than float64. */
+/* Returns whether x has a floating-point dtype with fewer digits than
+ * float64. */
 bool golden_is_narrow(const tn_tensor *x);
 /* Returns x, converted to float64 if it is narrow. */
 tn_tensor *golden_widened(tn_tensor *x);
@@ -96,7 +97,7 @@ tn_tensor *golden_widened(tn_tensor *x);
  * changes a result. */
 tn_tensor *golden_nudged(tn_tensor *x);
 enum { GOLDEN_NUDGES = 3 };
-/* Returns the greatest magnitude of x's finite elements. */
+/* Returns the largest magnitude of x's finite elements. */
 double golden_greatest(tn_tensor *x);
 /* Returns whether got, of a narrower dtype, is within two steps of the rounded
  * float64 result. */

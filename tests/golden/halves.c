@@ -2,15 +2,15 @@
  *
  *     halves [DIR [EVERY]]        every EVERYth (1) float32 sample of each file
  *
- * A sample's floating inputs are rounded to the half type. The operator runs
- * in that type and, on the same rounded values, in float64. Each element of
- * the half result must be within 1 unit in the last place (of the half type,
- * at the float64 value), or within 2 if the result has fewer elements than
- * an input, because it is then a reduction. Otherwise wider_halves.def must
- * list the operator with a reason: with a wider bound or, if float32 sums
- * cancel, with an error of a millionth of the greatest element, as in
- * compare.c. Gradients are not compared, because they depend on the rounded
- * result. Prints counts. */
+ * A sample's floating-point inputs are rounded to the half type. The operator
+ * runs in that type and, on the same rounded values, in float64. Each element
+ * of the half result must be within 1 unit in the last place (of the half type,
+ * at the float64 value), or within 2 if the result has fewer elements than an
+ * input, because it is then a reduction. Otherwise wider_halves.def must list
+ * the operator with a reason: with a wider bound or, if float32 sums cancel,
+ * with an error of a millionth of the largest element, as in compare.c.
+ * Gradients are not compared, because they depend on the rounded result. Prints
+ * counts. */
 #include "golden.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ static double ulps(double got, double want)
     }
     if (got == want)
         return 0;
-    if (isinf(got) != isinf(want)) /* one is beyond the greatest number, the
+    if (isinf(got) != isinf(want)) /* one is beyond the largest number, the
                                     * other is not */
         return fabs(fabs(isinf(got) ? want : got) - most) == 0 ? 1 : INFINITY;
     if (isinf(got))
@@ -97,7 +97,7 @@ static const struct wider *listed(const char *name)
     return NULL;
 }
 
-/* Returns the greatest distance of an element in units. */
+/* Returns the largest distance of an element in units. */
 static double worst_of(tn_tensor *got, tn_tensor *want)
 {
     int64_t count = tn_tensor_numel(got);
@@ -173,7 +173,7 @@ static void count(const char *name, size_t number, double worst, double units,
 }
 
 /* Computes the results in dtype. Returns their number; below 0 if the call is
- * refused. */
+ * rejected. */
 static int run(tn_safetensors *file, const json_t *json, const char *name,
                tn_dtype dtype, tn_rng_state start, tn_tensor **result)
 {

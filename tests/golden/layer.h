@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* The greatest number of inputs and of outputs of a layer. */
+/* The maximum number of inputs and of outputs of a layer. */
 enum { LAYER_MOST = 8 };
 
 typedef struct layer {

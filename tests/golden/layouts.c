@@ -3,11 +3,11 @@
  *     layouts [DIR [EVERY]]   every EVERYth (1) sample of each file in DIR/ops
  *
  * A sample of tests/golden runs with contiguous inputs, then with the same
- * values in other layouts. Outputs and gradients must have the same bits; if
- * the device's matrix product or convolution ran, which may sum in any order,
- * they must be within the operator's tolerance. Prints one TAP line for each
- * layout, with counts. A call that is refused with contiguous inputs is
- * skipped; a call that is refused only in another layout is a failure. */
+ * values in other layouts. Outputs and gradients must be bit-identical; if the
+ * device's matrix product or convolution ran, which may sum in any order, they
+ * must be within the operator's tolerance. Prints one TAP line for each layout,
+ * with counts. A call that is rejected with contiguous inputs is skipped; a
+ * call that is rejected only in another layout is a failure. */
 #include "golden.h"
 #include "vendor.h"
 
@@ -123,7 +123,7 @@ static void compare(const char *name, size_t number, int k, tn_tensor **want,
                why);
 }
 
-/* Operators whose result depends on the layout, or that refuse some layouts. */
+/* Operators whose result depends on the layout, or that reject some layouts. */
 static const char *const about_memory[] = {"as_strided", "as_strided_copy",
                                            "as_strided_scatter", "view",
                                            "view_as", "view_copy"};

@@ -17,7 +17,7 @@
 #include <string.h>
 
 static long files, rows_reached, refused;
-static bool reached[2048]; /* reached[id]: the operator with this id was
+static bool reached[2048]; /* reached[id]: whether the operator with this id was
                             * called */
 
 static void one_sample(tn_safetensors *file, const json_t *json,

@@ -96,7 +96,8 @@ static tn_tensor *same(tn_tensor *x)
     return x;
 }
 
-/* Replaces each parameter and buffer of a narrow floating dtype by turn(it). */
+/* Replaces each parameter and buffer of a narrow floating-point dtype by
+ * turn(it). */
 static void turn_state(tn_module *module, tn_tensor *(*turn)(tn_tensor *x))
 {
     tn_parameter_list *list = tn_module_state(module);
@@ -179,7 +180,7 @@ typedef struct job {
     const json_t *args;
     pass own, beside[1 + GOLDEN_NUDGES];
     bool has_beside;
-    double greatest; /* greatest magnitude of the inputs and the state */
+    double greatest; /* largest magnitude of the inputs and the state */
 } job;
 
 static bool go_beside(job *j, char *text, size_t room)

@@ -5,10 +5,10 @@
  * The tensors of a sample of tests/golden become int64 numbers of few digits,
  * and the same numbers in a narrower dtype. Results of that dtype must equal
  * the int64 results, except where these exceed its range, because sums and
- * products wrap. Other results must have the same bits, floating results must
- * be within the operator's tolerance. narrow.def lists the operators that
- * differ, as in PyTorch. (Other tests compare int64 results with PyTorch's.) A
- * sample runs twice: with all tensors narrow, and with int64 tensors (indices)
+ * products wrap. Other results must be bit-identical, floating results must be
+ * within the operator's tolerance. narrow.def lists the operators that differ,
+ * as in PyTorch. (Other tests compare int64 results with PyTorch's.) A sample
+ * runs twice: with all tensors narrow, and with int64 tensors (indices)
  * unchanged. Prints a TAP line for each dtype, with counts. */
 #include "golden.h"
 
@@ -55,8 +55,8 @@ static int excuse_of(const char *op)
 
 /* ---- inputs -------------------------------------------------------------- */
 
-/* Returns x as whole numbers in t's range, in int64. Booleans stay as they are,
- * and so does int64 if keeps_indices is set. */
+/* Returns x as integers in t's range, in int64. Booleans stay as they are, and
+ * so does int64 if keeps_indices is set. */
 static tn_tensor *whole(const struct narrow *t, tn_tensor *x, bool keeps_indices)
 {
     tn_dtype dtype = tn_tensor_dtype(x);

@@ -33,8 +33,8 @@ static bool same_shape(const tn_tensor *x, const tn_tensor *y)
     return same;
 }
 
-/* Returns the sum of all outputs times their cotangents, whose gradient by each
- * output is exactly its cotangent. */
+/* Returns the sum of all outputs times the gradients of the sample. The
+ * gradient of this sum with respect to each output is the sample's gradient. */
 static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
 {
     const json_t *which = json_object_get(s->json, "diff_outs");
@@ -47,7 +47,7 @@ static tn_tensor *weighted_sum(const sample *s, tn_tensor **out, int count)
         tn_tensor *g = tn_safetensors_tensor(
             s->file, json_string_value(json_array_get(cotangents, i)));
         /* `layout` may change the sizes of inputs; all elements of an output
-         * then have the cotangent 1. */
+         * then get the gradient 1. */
         bool cut = s->layout && !same_shape(out[k], g);
         tn_tensor *part =
             tn_sum(tn_to_dtype(cut ? out[k] : tn_mul(out[k], g), TN_F64));
@@ -185,8 +185,9 @@ static int64_t dim_of(const tn_op *op, const bound *b)
     return i < 0 || b->value[i].kind != TN_VALUE_INT ? -1 : b->value[i].of.i;
 }
 
-/* Returns whether the sample is one of linalg.pinv with two matrices a and b,
- * which describes the pseudoinverse of a b^T, whose rank is known. */
+/* Returns whether the sample is a call of linalg.pinv with two matrices a and
+ * b. Such a sample describes the pseudoinverse of a b^T, whose rank is
+ * known. */
 static bool is_product(const char *name, const json_t *json)
 {
     const json_t *args = json_object_get(json, "args");
@@ -268,7 +269,7 @@ static bool answer_to(const sample *s, const char *name,
     return root && (!tn_tensor_requires_grad(root) || tn_backward(root) >= 0);
 }
 
-/* Collects output i, or the gradient by input i, from all answers but the first
+/* Collects output i, or the gradient by input i, from all results but the first
  * two. */
 static void others_of(const answer *a, bool gradient, size_t i,
                       tn_tensor *other[GOLDEN_NUDGES])

@@ -16,7 +16,7 @@ typedef struct bound {
 } bound;
 
 /* A sample. Each of its tensors is created once, in order, `args` first.
- * Gradients refer to that index. */
+ * Gradients refer to a tensor by its index in this order. */
 typedef struct sample {
     tn_safetensors *file;
     const json_t *json;

@@ -1,5 +1,5 @@
-/* Recorded graphs: a replay gives the same bits as running the step, on the
- * device of TENON_DEVICE. Recording a step that cannot be replayed is an
+/* Recorded graphs: a replay gives results bit-identical to running the step, on
+ * the device of TENON_DEVICE. Recording a step that cannot be replayed is an
  * error. */
 #include <tenon/tenon.h>
 
@@ -257,7 +257,8 @@ static tn_status pad_three_ways(void *context)
     return keep_all(w, made, 3);
 }
 
-/* A slow plugin reads the extents, offsets and batch sizes much later. */
+/* An asynchronous plugin reads the extents, offsets and batch sizes much
+ * later. */
 static tn_status of_four_dims(void *context)
 {
     work *w = context;

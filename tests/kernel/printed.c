@@ -139,7 +139,7 @@ static void add_case(printed_list *list, const tn_target *target,
         tn_status status =
             tn__plan_program(target, &c->program, &c->launch, &plan);
         if (status == TN_ERR_UNSUPPORTED && !(target->flags & TN_TARGET_F64))
-            tn_error_clear(); /* the kernel was refused, as it must be */
+            tn_error_clear(); /* the kernel was rejected, as it must be */
         else
             add(list, target, &c->program, &plan, status, what);
     } while (++plan.step < plan.step_count);

@@ -11,7 +11,7 @@ enum { ROWS = 3, LENGTH = 5, CELLS = ROWS * LENGTH };
 /* Runs the kernel on ROWS rows of LENGTH elements. data[k] is the memory of
  * operand k (inputs, then outputs) in its dtype. An operand of level ELEM has
  * CELLS values, and one of level ROW has ROWS values. For an offset operand
- * data[k] is NULL, and its values are the element numbers. */
+ * data[k] is NULL, and its values are the indices of the elements. */
 static inline tn_status run_kernel(const tn__kernel *kernel, void *const *data,
                                    const tn_number *param)
 {

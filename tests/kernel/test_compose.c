@@ -1,5 +1,5 @@
-/* Tests the fusion of two kernels: a composed kernel gives the bits of its two
- * kernels run in sequence. */
+/* Tests the fusion of two kernels: the results of a composed kernel are
+ * bit-identical to running its two kernels in sequence. */
 #include <tenon/base.h>
 
 #include "../tap.h"

@@ -377,8 +377,8 @@ static void test_indices(void)
 
 static void test_storage(void)
 {
-    /* float64 values converted to float32 and stored as each floating dtype,
-     * then read back */
+    /* float64 values converted to float32 and stored as each floating-point
+     * dtype, then read back */
     static const tn_dtype dtypes[] = {TN_F32,    TN_F64,    TN_F16, TN_BF16,
                                       TN_F8E4M3, TN_F8E5M2, TN_I64, TN_I32,
                                       TN_I16,    TN_I8,     TN_U8,  TN_BOOL};

@@ -239,7 +239,7 @@ static void test_results(void)
     run_one("f(x) = x[4; 0] + x[5; 0]", x, out, NULL);
     is_double_near(out[1], x[4], 0, "outside reads 0");
 
-    /* the greatest common divisor, which takes a different number of rounds for
+    /* the largest common divisor, which takes a different number of rounds for
      * each element */
     run_one("f(x) = let (a, b) = loop(i < 64; a = i64(x), b = i64(12))"
             " while b != 0: (b, a % b); f64(a)",
@@ -277,8 +277,8 @@ static int place_of(const tn_program *p, const char *name)
 }
 
 /* The order of functions depends only on the program, not on kernels that the
- * process compiled before. Otherwise two processes would have different
- * sources, and the cache an entry for each. */
+ * process compiled before. Otherwise two processes would make different
+ * sources, and the cache would have an entry for each. */
 static void test_functions(void)
 {
     const tn_program *one =

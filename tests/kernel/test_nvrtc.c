@@ -122,7 +122,7 @@ static int compile(void *program, const build *b)
     return rtc.compile(program, b->optimizes ? count - 1 : count, options);
 }
 
-/* Returns whether this NVRTC knows all these options. CUDA 13 does. */
+/* Returns whether this NVRTC supports all these options. CUDA 13 does. */
 static bool nvrtc_is_fast(void)
 {
     const build b = {.arch = "sm_75"};

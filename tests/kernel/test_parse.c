@@ -1,4 +1,4 @@
-/* Tests the parser's error messages, and that no text makes it crash. */
+/* Tests the parser's error messages, and that no source makes it crash. */
 #include <tenon/base.h>
 
 #include "../tap.h"
@@ -189,7 +189,7 @@ static void test_depth(void)
 }
 
 /* Parses tokens of the language in random order, and random bytes. Each is
- * accepted or refused with a message; sanitizers find anything worse. */
+ * accepted or rejected with a message; sanitizers find anything worse. */
 static void test_noise(void)
 {
     static const char *const pieces[] = {

@@ -1,5 +1,5 @@
 /* Functions that are printed as C: the source of small functions, and which
- * functions are refused. tests/cpu/test_cpu_math.c checks that their results
+ * functions are rejected. tests/cpu/test_cpu_math.c checks that their results
  * have the right bits. */
 #include "../tap.h"
 #include <tenon/base.h>

@@ -108,7 +108,7 @@ static inline void check_gguf_model(const char *path)
         strncmp(device, "reference", 9) == 0 ||
         tn_device_has_extension(tn_device_current(), "quantised-product");
     tn_lm *as_is = tn_lm_open(path);
-    /* only devices without the extension quantised-product refuse blocks */
+    /* only devices without the extension quantised-product reject blocks */
     const bool refused = !as_is && !multiplies &&
                          tn_error_code() == TN_ERR_UNSUPPORTED &&
                          strstr(tn_error(), "give .dtype");

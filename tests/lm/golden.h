@@ -221,8 +221,8 @@ static void check_greedy(tn_lm *lm, tn_safetensors *file, tn_tensor *ids,
     int64_t same = 0;
     while (got && same < count && got[same] == greedy[same])
         same++;
-    /* If the two largest logits are nearly equal, rounding decides, and the
-     * texts may differ from there on. */
+    /* If the two largest logits are nearly equal, rounding decides, and from
+     * there the texts may differ. */
     bool tie = same < count && margin[same] <= 1e-3f;
     if (tn_error())
         note("%s", tn_error());

@@ -1,6 +1,6 @@
 /* test_chat.c: compares chat templates with the results of transformers in
  * data/chat/cases.json (written by data/make_chats.py), and tests that wrong
- * templates and messages are refused.
+ * templates and messages are rejected.
  *
  *     tests/lm/test_chat [FOLDER]     other cases of the same form */
 #include <json/json.h>
@@ -162,7 +162,7 @@ static void test_calls(void)
     REFUSED(tn_chat_render(t, no_role, 1), TN_ERR_ARGUMENT,
             "messages[0].role is NULL", "a role is needed");
     REFUSED(tn_chat_render(t, odd, 1), TN_ERR_ARGUMENT, ".more", "no JSON");
-    REFUSED(tn_chat_render(t, list, 1), TN_ERR_ARGUMENT, "no JSON object",
+    REFUSED(tn_chat_render(t, list, 1), TN_ERR_ARGUMENT, "not a JSON object",
             "a list instead of an object");
     REFUSED(tn_chat_render(t, chat, 1, .tools = "x"), TN_ERR_ARGUMENT, ".tools",
             "tools that are no JSON");
@@ -179,20 +179,20 @@ static void test_calls(void)
             TN_ERR_UNSUPPORTED, "encode", "a method that is not there");
     REFUSED(tn_chat_render(t, chat, 1,
                            .jinja = "{{ 'a\\u2028b'.splitlines() }}"),
-            TN_ERR_UNSUPPORTED, "ends of lines", "lines that end otherwise");
+            TN_ERR_UNSUPPORTED, "line ends", "lines that end otherwise");
     is_str(tn_chat_render(t, chat, 1,
                           .jinja = "{{ 'a\\x00b\nc'.splitlines() | length }}"),
            "2", "a NUL does not end a line");
     REFUSED(tn_chat_render(t, chat, 1, .jinja = "{{ 'ä' | upper }}"),
             TN_ERR_UNSUPPORTED, "beyond ASCII", "the case of other letters");
     REFUSED(tn_chat_render(t, chat, 1, .jinja = "{{ raise_exception('no') }}"),
-            TN_ERR_ARGUMENT, "refuses this chat: no", "the template refuses");
+            TN_ERR_ARGUMENT, "rejects this chat: no", "the template refuses");
     t = open_tokenizer("{}");
     REFUSED(tn_chat_render(t, chat, 1), TN_ERR_STATE, "no chat template",
             "a tokenizer without a template");
 }
 
-/* Templates that exceed the limits of time and memory are refused. */
+/* Templates that exceed the limits of time and memory are rejected. */
 static void test_limits(void)
 {
     tn_tokenizer *t = open_tokenizer("{}");

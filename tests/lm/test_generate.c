@@ -1,6 +1,6 @@
-/* test_generate.c: tests that a request gets the same bits alone and in a
+/* test_generate.c: tests that a request gets identical bits alone and in a
  * batch, for any block size of prompt tokens and any number of threads, that
- * sampling follows its options, and that wrong arguments are refused. */
+ * sampling follows its options, and that wrong arguments are rejected. */
 #include <tap.h>
 #include <tenon/lm.h>
 #include <tenon/tenon.h>
@@ -52,8 +52,8 @@ static void generate_alone(tn_lm *lm, int which, int64_t block, text *out)
     tn_scope_close(scope);
 }
 
-/* Adds the requests to a batch one after another, each `apart` steps after the
- * previous one, and generates them together. */
+/* Adds the requests to a batch one after another, each one `apart` steps after
+ * the previous one, and generates them together. */
 static void generate_together(tn_lm *lm, int apart, int64_t block, text *out)
 {
     int64_t prompt[LONGEST];
@@ -501,14 +501,14 @@ static void refusals(void)
     tn_lm_batch *batch = tn_lm_batch_new(lm, 1);
     is_int(tn_lm_batch_add(batch, ids, 5), 0, "the first request");
     REFUSED(tn_lm_batch_add(batch, ids, 5) >= 0, "full");
-    REFUSED(tn_lm_batch_remove(batch, 3) == TN_OK, "1 requests");
+    REFUSED(tn_lm_batch_remove(batch, 3) == TN_OK, "no such request");
     is_int(tn_lm_batch_remove(batch, 0), TN_OK, "a request leaves");
     is_int(tn_lm_batch_end(batch, 0), TN_LM_CANCELLED, "as cancelled");
     is_int(tn_lm_batch_add(batch, ids, 5, .max_tokens = 2), 1,
            "another takes its place");
     ok(isnan(tn_lm_score(lm, ids, 1, NULL)), "one token has no score");
     tn_error_clear();
-    /* a cache that is truncated gives the same bits when it continues */
+    /* a cache that is truncated gives identical bits when it continues */
     float a[64], b[64];
     t.ids = ids + 5;
     t.count = 2;
@@ -520,7 +520,7 @@ static void refusals(void)
 
 int main(void)
 {
-    /* Only with this variable do opencl and cuda give the same bits alone and
+    /* Only with this variable do opencl and cuda give identical bits alone and
      * in a batch. */
     setenv("TENON_DETERMINISTIC", "1", 1);
     plan_later();

@@ -17,7 +17,7 @@ static tn_gguf *open_bytes(const gguf_writer *w, size_t bytes)
     return tn_gguf_open(path);
 }
 
-/* Checks that the file is refused with a message that contains all of these
+/* Checks that the file is rejected with a message that contains all of these
  * words. Frees the writer. */
 static void refused(gguf_writer *w, const char *word, const char *other,
                     const char *fact)
@@ -311,7 +311,7 @@ static void check_blocks(void)
 
 /* ---- what is refused ----------------------------------------------------- */
 
-/* Every truncation of a valid file is refused, or loses only padding after the
+/* Every truncation of a valid file is rejected, or loses only padding after the
  * last tensor. */
 static void check_truncated(void)
 {
@@ -446,7 +446,7 @@ static void check_tensors(void)
 }
 
 /* Every byte of the description is set to several values: the file is opened or
- * refused with a message. */
+ * rejected with a message. */
 static void check_damaged(void)
 {
     gguf_writer w = valid();

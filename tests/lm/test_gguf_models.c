@@ -1,5 +1,5 @@
 /* test_gguf_models.c: tests GGUF files as models: the models in data/ give the
- * results of transformers, and inconsistent files are refused with the name of
+ * results of transformers, and inconsistent files are rejected with the name of
  * the tensor or key. */
 #include <lm/gguf_model.h>
 #include <lm/gguf_writer.h>

@@ -1,5 +1,5 @@
 /* test_lm.c: tests that a folder is opened as a module tree and saved again,
- * that inconsistent files are refused with a message that names the cause, and
+ * that inconsistent files are rejected with a message that names the cause, and
  * that layers can be used alone. */
 #include <errno.h>
 #include <sys/stat.h>
@@ -52,8 +52,8 @@ static void write_text(const char *folder, const char *name, const char *text)
         bail_out("%s: %s", path, strerror(errno));
 }
 
-/* Makes a folder with the config of a model of data/, in which the text `from`
- * is replaced by `to`, and a link to the model's weights. */
+/* Makes a folder with the config of a model of data/, in which the string
+ * `from` is replaced by `to`, and a link to the model's weights. */
 static const char *altered(const char *model, const char *from, const char *to)
 {
     static char folder[2048];
@@ -106,7 +106,7 @@ static void configs(void)
                                "\"hidden_act\": \"gegelu\"")),
             "\"hidden_act\" is \"gegelu\"");
     REFUSED(tn_lm_open(altered("llama", "{", "{\"logit_scale\": 0.5,")),
-            "does not know \"logit_scale\" (0.5)");
+            "does not support the key \"logit_scale\" (0.5)");
     REFUSED(tn_lm_open(altered("llama", "\"model_type\": \"llama\"",
                                "\"model_type\": \"mamba\"")),
             "mamba is not supported");
@@ -123,7 +123,7 @@ static void configs(void)
             "weights do not fit the config");
     REFUSED(tn_lm_open(altered("llama", "\"num_key_value_heads\": 2",
                                "\"num_key_value_heads\": 3")),
-            "no multiple");
+            "not a multiple");
     REFUSED(tn_lm_open(altered("llama", "\"rope_type\": \"default\"",
                                "\"rope_type\": \"fourier\"")),
             "rotary scaling");
@@ -158,9 +158,11 @@ static void damaged(void)
     REFUSED(tn_lm_open(folder), "has neither model.safetensors nor");
     static const char index[] = "model.safetensors.index.json";
     write_text(folder, index, "{\"weight_map\": {\"a\": 3}}");
-    REFUSED(tn_lm_open(folder), "\"a\" is not in a file of this folder");
+    REFUSED(tn_lm_open(folder), "the file of tensor \"a\" must be in the same "
+            "folder");
     write_text(folder, index, "{\"weight_map\": {\"a\": \"../x\"}}");
-    REFUSED(tn_lm_open(folder), "\"a\" is not in a file of this folder");
+    REFUSED(tn_lm_open(folder), "the file of tensor \"a\" must be in the same "
+            "folder");
     write_text(folder, index, "{\"weight_map\": {\"a\": \"x.safetensors\"}}");
     REFUSED(tn_lm_open(folder), "x.safetensors");
     write_text(folder, index, "{}");

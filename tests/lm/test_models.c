@@ -10,7 +10,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* data/ also has folders that are no models. */
+/* data/ also has folders that are not models. */
 static bool is_model(const char *data, const char *name)
 {
     char path[4400];

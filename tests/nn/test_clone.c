@@ -236,8 +236,8 @@ static void test_clone_mistakes(void)
     refused(tn_module_clone(
                 tn_nn_sequential(tn_nn_relu(), tn_module_new(&no_clone))),
             TN_ERR_UNSUPPORTED,
-            "module_clone: the class NoClone has a release but no clone, so it "
-            "is not known how its instances are copied");
+            "module_clone: the class NoClone has a release but no clone, so "
+            "its instances cannot be copied");
     struct net *net = net_new();
     fail_clone = true;
     refused(tn_module_clone(&net->base), TN_ERR_IO, "no more copies");
@@ -362,7 +362,7 @@ static void test_to(void)
     refused(tn_module_to(m), TN_ERR_ARGUMENT,
             "module_to: device is NULL: give .device or .dtype");
     refused(tn_module_to(m, .dtype = TN_I32), TN_ERR_DTYPE,
-            "module_to: dtype is int32: expected a floating dtype");
+            "module_to: dtype is int32: expected a floating-point dtype");
     tn_module *odd = tn_nn_relu();
     tn_module_add_parameter(odd, "a", tn_ones(tn_dims(1)));
     tn_module_add_buffer(odd, "made",

@@ -31,7 +31,7 @@ static void test_lists(void)
     is_str(tn_module_child_name(list, -1), "2", "its name");
     ok(tn_module_parameter(list, "1.weight") != NULL, "paths contain numbers");
     refused(tn_forward(list, tn_ones(tn_dims(2))), TN_ERR_UNSUPPORTED,
-            "ModuleList: it has no forward: run its children");
+            "ModuleList: this container has no forward: run its children");
     is_int(tn_module_child_count(tn_nn_module_list()), 0, "an empty list");
     tn_module *copy = tn_module_clone(list);
     is_int(tn_module_child_count(copy), 3, "a copy of a list");
@@ -58,7 +58,7 @@ static void test_dict(void)
     refused(tn_module_add(dict, "first", tn_nn_relu()), TN_ERR_ARGUMENT,
             "ModuleDict: module_add: \"first\": the name is taken");
     refused(tn_forward(dict, tn_ones(tn_dims(2))), TN_ERR_UNSUPPORTED,
-            "ModuleDict: it has no forward: run its children");
+            "ModuleDict: this container has no forward: run its children");
     char text[400] = "";
     FILE *file = tmpfile();
     tn_module_print(file, dict);
@@ -94,7 +94,8 @@ static void test_parameters(void)
     refused(tn_module_append_parameter(
                 list, tn_ones(tn_dims(1), .dtype = TN_I64)),
             TN_ERR_DTYPE,
-            "requires_grad: x is int64: only floating tensors have gradients");
+            "requires_grad: x is int64: only floating-point tensors have "
+            "gradients");
     is_int(tn_parameters_count(tn_parameters(tn_nn_parameter_list())), 0,
            "an empty list");
 }

@@ -203,7 +203,7 @@ static tn_status refusing(tn_op_context *call, tn_tensor **out)
                            &(tn_given){"scale", scale}, 1, "scale is {empty}");
 }
 
-/* A custom operator names the argument that it refuses. */
+/* A custom operator names the argument that it rejects. */
 static void test_own_refusal(void)
 {
     const tn_op *op = tn_op_register(&(tn_op_rule){

@@ -240,9 +240,8 @@ static void test_classes(void)
     ok(tn_module_new(&type) && !tn_error(), "16 inputs");
     type.signature = NULL;
     ok(tn_module_new(&type) && !tn_error(), "no signature: one input");
-    const char *both = "module_new: the class has no name, not exactly one of "
-                       "forward and forward_list, or fewer bytes than a "
-                       "tn_module";
+    const char *both = "module_new: the class needs a name, either forward or "
+                       "forward_list, and a size of at least sizeof(tn_module)";
     type.forward_list = NULL;
     refused(tn_module_new(&type), TN_ERR_ARGUMENT, both);
     type = cross_class;

@@ -371,9 +371,9 @@ static void test_mistakes(void)
     refused(tn_init_normal(NULL), TN_ERR_ARGUMENT, "init_normal: x is NULL");
     refused(tn_init_zeros(NULL), TN_ERR_ARGUMENT, "init_zeros: x is NULL");
     refused(tn_init_uniform(whole), TN_ERR_DTYPE,
-            "init_uniform: x is int64: expected a floating dtype");
+            "init_uniform: x is int64: expected a floating-point dtype");
     refused(tn_init_orthogonal(whole), TN_ERR_DTYPE,
-            "init_orthogonal: x is int64: expected a floating dtype");
+            "init_orthogonal: x is int64: expected a floating-point dtype");
     refused(tn_init_xavier_normal(line), TN_ERR_SHAPE,
             "init_xavier_normal: x (3,): expected 2 or more dimensions");
     refused(tn_init_kaiming_uniform(line), TN_ERR_SHAPE,
@@ -393,7 +393,7 @@ static void test_mistakes(void)
     refused(tn_init_uniform(x, .a = 2, .b = 1), TN_ERR_ARGUMENT,
             "init_uniform: b is 1: expected a or more");
     refused(tn_init_normal(x, .std = -1), TN_ERR_ARGUMENT,
-            "init_normal: std is -1: expected 0 or more");
+            "init_normal: std is -1: expected at least 0");
     refused(tn_init_trunc_normal(x, .std = 0), TN_ERR_ARGUMENT,
             "init_trunc_normal: std is 0: expected a number above 0");
     refused(tn_init_trunc_normal(x, .a = 2), TN_ERR_ARGUMENT,

@@ -1,6 +1,6 @@
 /* test_layers.c: tests the layers of nn_layers.h and nn_loss.h: their printed
  * form, wrong arguments, and the distributions of the random layers.
- * tests/golden checks the values of the others. */
+ * tests/golden checks the values of the other layers. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,13 +35,13 @@ static void test_sizes(void)
     refused(tn_nn_avg_pool1d(2, .padding = -1),
             "nn_avg_pool1d: padding is -1; expected at least 0");
     refused(tn_nn_avg_pool3d(2, .divisor_override = 0),
-            "nn_avg_pool3d: divisor_override is 0; expected another number");
+            "nn_avg_pool3d: divisor_override is 0; expected any other number");
     refused(tn_nn_lp_pool2d(0, 2),
-            "nn_lp_pool2d: norm_type is 0; expected another number");
+            "nn_lp_pool2d: norm_type is 0; expected any other number");
     refused(tn_nn_lp_pool1d(2, 2, .stride = -3),
             "nn_lp_pool1d: stride is -3; expected at least 1");
     refused(tn_nn_adaptive_max_pool3d(1, -2, 3),
-            "nn_adaptive_max_pool3d: height is -2; expected 0 or more "
+            "nn_adaptive_max_pool3d: height is -2; expected at least 0 "
             "(TN_NONE_INT keeps the size)");
     refused(tn_nn_fractional_max_pool2d(2),
             "nn_fractional_max_pool2d: expected output_size or output_ratio");
@@ -134,7 +134,7 @@ static void test_losses(void)
             "least 1");
     refused(tn_nn_adaptive_log_softmax_with_loss(8, 10, tn_dims(5, 3)),
             "nn_adaptive_log_softmax_with_loss: cutoffs: expected 1 to 11 "
-            "rising numbers in [1, 9]");
+            "increasing numbers in [1, 9]");
     refused(tn_nn_adaptive_log_softmax_with_loss(8, 10, tn_dims(2, 5)),
             "nn_adaptive_log_softmax_with_loss: div_value is 4: expected at "
             "least 1, and at most 2.82843 for 2 clusters of 8 in_features");
@@ -165,11 +165,11 @@ static void test_inputs(void)
             "LinearCrossEntropyLoss: 1 input is given, but its signature is "
             "\"input, target -> loss\"");
     refused(tn_nn_pool_forward(tn_nn_avg_pool1d(2), x, &places),
-            "nn_pool_forward: the module is a AvgPool1d; expected a layer of "
-            "maxima, such as nn_max_pool2d");
+            "nn_pool_forward: the module is a AvgPool1d; expected a "
+            "max-pooling layer, such as nn_max_pool2d");
     refused(tn_nn_pool_forward(tn_nn_relu(), x, &places),
-            "nn_pool_forward: the module is a ReLU; expected a layer of "
-            "maxima, such as nn_max_pool2d");
+            "nn_pool_forward: the module is a ReLU; expected a max-pooling "
+            "layer, such as nn_max_pool2d");
     ok(!places, "no indices of those");
     ok(!tn_forward(tn_nn_adaptive_log_softmax_with_loss(4, 5, tn_dims(2)),
                     tn_randn(tn_dims(2, 4)),

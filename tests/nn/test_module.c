@@ -442,8 +442,8 @@ static void test_causal(void)
     }
 }
 
-/* The last hidden state is not a view of the output sequence, whose memory it
- * would keep. */
+/* The last hidden state is not a view of the output sequence, because a view
+ * would keep that memory allocated. */
 static void test_states(void)
 {
     tn_module *lstm = tn_nn_lstm(2, 3);

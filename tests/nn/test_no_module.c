@@ -1,4 +1,4 @@
-/* Functions that need a module refuse NULL and other objects with an error that
+/* Functions that need a module reject NULL and other objects with an error that
  * begins with their own name; for NULL as another argument the error names that
  * argument. */
 #include <tap.h>
@@ -126,8 +126,8 @@ static bool call_zero_grad(void *m)
     X(nn_adaptive_log_softmax_forward,                                         \
       tn_nn_adaptive_log_softmax_forward(m, x, x, NULL))
 
-/* Makes call number `number`, counted from 0, and stores its name; NULL after
- * the last one. */
+/* Makes the call with index `number` and stores its name; NULL after the last
+ * one. */
 static bool attempt(int number, void *m, const char **name)
 {
     int at = 0;

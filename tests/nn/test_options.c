@@ -67,13 +67,13 @@ static void test_eps(void)
                    "a transformer's layer_norm_eps");
 
     refused(tn_nn_layer_norm(tn_dims(2), .eps = -1),
-            "nn_layer_norm: eps is -1; expected 0 or more");
+            "nn_layer_norm: eps is -1; expected at least 0");
     refused(tn_nn_rms_norm(tn_dims(2), .eps = -1),
-            "nn_rms_norm: eps is -1; expected 0 or more");
+            "nn_rms_norm: eps is -1; expected at least 0");
     refused(tn_nn_rms_norm(tn_dims(2), .eps = NAN) ? layer : NULL,
-            "nn_rms_norm: eps is nan; expected 0 or more");
+            "nn_rms_norm: eps is nan; expected at least 0");
     refused(tn_nn_batch_norm2d(2, .eps = -1),
-            "nn_batch_norm2d: eps is -1; expected 0 or more");
+            "nn_batch_norm2d: eps is -1; expected at least 0");
 }
 
 static void test_momentum(void)
@@ -167,7 +167,7 @@ static void test_rows(void)
             "a max_norm of 0 leaves nothing");
 }
 
-/* An option that must be positive refuses 0, which does not mean the
+/* An option that must be positive rejects 0, which does not mean the
  * default. */
 static void test_positive(void)
 {
@@ -178,12 +178,14 @@ static void test_positive(void)
     refused(tn_nn_conv2d(2, 2, 3, .strides = tn_dims(1, 0)),
             "nn_conv2d: strides[1] is 0; expected at least 1");
     refused(tn_nn_conv2d(2, 2, 3, .strides = TN_SCALAR),
-            "nn_conv2d: strides has 0 numbers; expected one for each of 2 axes");
+            "nn_conv2d: strides has 0 numbers; expected one for each of the 2 "
+            "spatial dimensions");
     refused(tn_nn_conv2d(2, 2, 3, .paddings = tn_dims(1)),
-            "nn_conv2d: paddings has 1 number; expected one for each of 2 axes");
+            "nn_conv2d: paddings has 1 number; expected one for each of the 2 "
+            "spatial dimensions");
     refused(tn_nn_conv_transpose3d(2, 2, 3, .strides = tn_dims(1, 2)),
-            "nn_conv_transpose3d: strides has 2 numbers; expected one for "
-            "each of 3 axes");
+            "nn_conv_transpose3d: strides has 2 numbers; expected one for each "
+            "of the 3 spatial dimensions");
     refused(tn_nn_conv3d(2, 2, 3, .dilation = 0),
             "nn_conv3d: dilation is 0; expected at least 1");
     refused(tn_nn_conv2d(2, 2, 3, .groups = 0),
@@ -199,7 +201,7 @@ static void test_positive(void)
     refused(tn_nn_avg_pool2d(2, .stride = 0),
             "nn_avg_pool2d: stride is 0; expected at least 1");
     refused(tn_nn_avg_pool2d(2, .divisor_override = 0),
-            "nn_avg_pool2d: divisor_override is 0; expected another number");
+            "nn_avg_pool2d: divisor_override is 0; expected any other number");
     refused(tn_nn_rnn(2, 3, .num_layers = 0),
             "nn_rnn: input_size 2, hidden_size 3, num_layers 0, proj_size 0: "
             "expected positive numbers, and a proj_size below hidden_size");
@@ -236,7 +238,7 @@ static void test_ignored(void)
     refused(tn_nn_upsample(TN_NONE_FLOAT),
             "nn_upsample: expected scale_factor or output_size");
     refused(tn_nn_upsample(0),
-            "nn_upsample: scale_factor and output_size are positive numbers");
+            "nn_upsample: expected a positive scale_factor or output_size");
 }
 
 /* ---- values without a name ----------------------------------------------- */
@@ -274,8 +276,8 @@ static void test_unnamed(void)
 /* ---- defaults ----------------------------------------------------------- */
 
 /* Checks that the default is PyTorch's, and that tn_options_init sets the same
- * value. tn_options_init knows only the calls that are linked into the program,
- * so `linked` makes the linker include this call. */
+ * value. tn_options_init supports only the calls that are linked into the
+ * program, so `linked` makes the linker include this call. */
 #define DEFAULT(call, CALL, name, value)                                      \
     do {                                                                      \
         tn_nn_##call##_options mine = TN_NN_##CALL##_OPTIONS, theirs;         \

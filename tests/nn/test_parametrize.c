@@ -606,7 +606,7 @@ static void test_pruning_mistakes(tn_tensor *x)
     refused(tn_prune(net, "weight", "l1_unstructured", .amount = NAN),
             TN_ERR_ARGUMENT, "prune: amount must be a fraction in [0, 1]");
     refused(tn_prune(net, "weight", "l1_unstructured", .count = -1),
-            TN_ERR_ARGUMENT, "prune: count must be 0 or more");
+            TN_ERR_ARGUMENT, "prune: count must be at least 0");
     refused(tn_prune(net, "weight", "l1_unstructured", .count = 13),
             TN_ERR_ARGUMENT,
             "prune: count is 13, but only 12 elements are left");
@@ -630,12 +630,13 @@ static void test_pruning_mistakes(tn_tensor *x)
             "prune: mask is NULL");
     refused(tn_prune(net, "weight", "custom_from_mask", .mask = x),
             TN_ERR_SHAPE,
-            "prune: mask (2, 3): expected the shape (4, 3) of \"weight\"");
+            "prune: mask has shape (2, 3); expected the shape (4, 3) of "
+            "\"weight\"");
     refused(tn_prune(net, "weight", "l1_unstructured", .amount = 0.5,
                      .importance_scores = x),
             TN_ERR_SHAPE,
-            "prune: importance_scores (2, 3): expected the shape (4, 3) of "
-            "\"weight\"");
+            "prune: importance_scores has shape (2, 3); expected the shape (4, "
+            "3) of \"weight\"");
     refused(tn_prune_remove(net, "weight"), TN_ERR_ARGUMENT,
             "prune_remove: \"weight\" of Linear is not pruned");
     refused(tn_prune_global_unstructured(twofold, names, 2,
@@ -666,7 +667,8 @@ static void test_pruning_mistakes(tn_tensor *x)
     tn_module_add_buffer(&s->base, "scale_mask", tn_ones(tn_dims(1)));
     refused(tn_prune(&s->base, "scale", "l1_unstructured", .amount = 0.5),
             TN_ERR_ARGUMENT,
-            "prune: the module has a tensor NAME_orig or NAME_mask already");
+            "prune: the module already has a tensor NAME_orig or NAME_mask, "
+            "where NAME is the parameter's name");
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* bad.h: objects that no function should accept: dead objects, objects of
+/* bad.h: objects that no function should accept: freed objects, objects of
  * another kind, and scopes, which are not objects.
  *
  * BAD_<type> is the wrong value of an argument of that type. It is NULL if no
@@ -202,8 +202,8 @@ static tn_scope *bad_scope(void)
 
 /* "function.argument": arguments for which a wrong object is allowed. */
 static const char bad_is_meant[] =
-    /* These functions check what an object is; their errors begin with the name
-     * of the function that uses them. */
+    /* These functions check the kind of an object; their errors begin with the
+     * name of the function that uses them. */
     "object_is.object object_check.object object_check_kind.object "
     /* The called operator reports the error, with its own name. */
     "op_call.values op_call_into.values op_call_into.out call.first "

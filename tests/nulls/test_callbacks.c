@@ -1,6 +1,6 @@
-/* What a program's callbacks return to the library is checked like an argument.
- * Here they return a tensor whose scope is closed, or a module. The same is
- * tested for values in options. */
+/* The library checks the values that a program's callbacks return like
+ * arguments. Here they return a tensor whose scope is closed, or a module. The
+ * same is tested for values in options. */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -4,9 +4,9 @@
  * name and name the argument. meant[] lists where NULL is allowed, with
  * reasons.
  *
- * It also calls them with a dead object, an object of another kind, and a scope
- * for each object parameter (bad.h), with and without TENON_DEBUG=scopes. Those
- * calls must always fail, even functions that only return an attribute.
+ * It also calls them with a freed object, an object of another kind, and a
+ * scope for each object parameter (bad.h), with and without TENON_DEBUG=scopes.
+ * Those calls must always fail, even functions that only return an attribute.
  *
  * nulls.awk generates the calls from the public headers, so a new function is
  * included automatically. For a type without a value here, the compiler reports
@@ -225,7 +225,7 @@ static void release(void *context)
     tn_nn_multihead_attention(4, 2)
 #define PLAUSIBLE_nn_transformer_encoder_forward_with_encoder                 \
     tn_nn_transformer_encoder(4, 2, 1)
-/* Created once, because the library recognises dead objects only until their
+/* Created once, because the library recognises freed objects only until their
  * memory is reused. */
 #define PLAUSIBLE_nn_transformer_decoder_forward_with_decoder decoder
 #define PLAUSIBLE_nn_transformer_forward_with_transformer transformer

@@ -472,7 +472,7 @@ static void check_training(void)
        "in evaluation mode statistics do not change");
 }
 
-/* A weight of 2 MB: written to, it changes in memory, not in the file. */
+/* A write to a mapped weight of 2 MB changes the memory, not the file. */
 static void check_mapped(void)
 {
     static float w[1 << 19];

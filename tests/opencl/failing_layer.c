@@ -1,5 +1,5 @@
 /* A layer between the OpenCL loader and a driver, for tests: with
- * TN_TEST_FAIL="clFinish -5" that function returns that error from then on. A
+ * TN_TEST_FAIL="clFinish -5" that function always returns that error. A
  * function that returns an object returns NULL. The layer also counts
  * references: layer_live returns the number of live references to objects of a
  * kind. */

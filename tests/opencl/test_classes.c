@@ -1,8 +1,8 @@
-/* One operator for each kind of kernel gives the cpu's bits on an OpenCL
- * device: pointwise (vectors, odd sizes, strides), rows that one team of
- * work-items reduces, longer rows, gathers, loops, random numbers, and the
- * other four primitives. The cases are few and small, so that test_oclgrind.sh
- * can check each memory access. */
+/* One operator for each kind of kernel gives results bit-identical to the cpu's
+ * on an OpenCL device: pointwise (vectors, odd sizes, strides), rows that one
+ * team of work-items reduces, longer rows, gathers, loops, random numbers, and
+ * the other four primitives. The cases are few and small, so that
+ * test_oclgrind.sh can check each memory access. */
 #include "tap.h"
 
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static tn_tensor *random_numbers(void)
     return tn_dropout(input(4, 9), 0.5, true);
 }
 
-/* Products of whole numbers, which are exact in any order. */
+/* Products of integers, which are exact in any order. */
 static tn_tensor *matrix_product(void)
 {
     tn_tensor *x = tn_reshape(tn_arange(0.0, 70.0, 1.0), tn_dims(7, 10));
@@ -79,9 +79,9 @@ static tn_tensor *matrix_blocks(void)
     return tn_matmul(x, tn_transpose(x, 0, 1));
 }
 
-/* Computes a convolution of whole numbers, and the gradients of image and
- * weight. With more filters than a large tile has rows, tiles are large on a
- * device with one compute unit, such as oclgrind's. */
+/* Computes a convolution of integers, and the gradients of image and weight.
+ * With more filters than a large tile has rows, tiles are large on a device
+ * with one compute unit, such as oclgrind's. */
 static tn_tensor *convolution(int64_t filters)
 {
     tn_tensor *x = tn_reshape(tn_arange(0.0, 300.0, 1.0),

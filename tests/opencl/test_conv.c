@@ -1,5 +1,5 @@
 /* Convolutions by the plugins' common kernel on an OpenCL device, with the
- * launch layout for GPUs, have the reference plugin's bits. */
+ * launch layout for GPUs, are bit-identical to the reference plugin's. */
 #include "../device/convolutions.h"
 
 int main(void)

@@ -1,6 +1,6 @@
 /* The errors, and which operations still work, when a call of the OpenCL driver
- * fails. A layer of the OpenCL loader (failing_layer.c) makes it fail from a
- * given time on. Each scenario runs in a process of its own, whose output is
+ * fails. A layer of the OpenCL loader (failing_layer.c) makes it fail after a
+ * given time. Each scenario runs in a process of its own, whose output is
  * compared. */
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,5 +1,6 @@
-/* Matrix products by the plugin's kernel have the reference plugin's bits, for
- * blocks of any size; products by CLBlast equal those of the plugin's kernel.
+/* Matrix products by the plugin's kernel are bit-identical to the reference
+ * plugin's, for blocks of any size; products by CLBlast equal those of the
+ * plugin's kernel.
  *
  *   TENON_TEST_DTYPES   "float32 float64"; unset: float32, since CLBlast
  *                       compiles about 10 s for each on PoCL */

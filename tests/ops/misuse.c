@@ -424,7 +424,8 @@ static bool carries_argument(const tn_op *op, const char *message)
     if (!is_own || (e->odd >= 0 && strcmp(e->tensor[e->odd]->argument,
                                           e->argument) != 0))
         return false;
-    if (e->code == TN_ERR_MEMORY || strstr(text, " arguments given; it takes ") ||
+    if (e->code == TN_ERR_MEMORY ||
+        strstr(text, " arguments are given; expected ") ||
         strstr(text, ": values is NULL, count "))
         return true;
     return is_named == names || !facts || facts->foreign;

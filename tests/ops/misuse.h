@@ -6,7 +6,7 @@
  * rank, size, dtype or device, numbers out of range, lists of wrong lengths,
  * meaningless strings, NULL). These properties must hold:
  *
- * - a refused call returns a negative status; its message begins with the
+ * - a rejected call returns a negative status; its message begins with the
  *   operator's name and names an argument or a value; its code is none of those
  *   for internal errors; if the message names an argument of the operator,
  *   tn_error_info names that argument and no other;
@@ -26,7 +26,7 @@ extern struct misuse_counts {
     long calls, refused, done, wrong;
 } misuse_counts;
 
-/* Limits memory, so that absurdly large requests are refused, and starts to
+/* Limits memory, so that absurdly large requests are rejected, and starts to
  * count work. A call that takes more than a minute is reported and ends the
  * program. Returns false, with the reason printed, if there is no device. */
 bool misuse_begin(void);
@@ -41,12 +41,12 @@ int misuse_call(const tn_op *op, const tn_value *value, int count);
 /* Checks the properties after a call that returned `made`: a number of results,
  * or a negative status. Returns the violated property, or NULL. */
 const char *misuse_judge(const tn_op *op, int made, tn_tensor *const *out);
-/* Writes the call as text: its operator and its values. */
+/* Writes the call as a string: its operator and its values. */
 void misuse_describe(char *text, size_t room, const tn_op *op,
                      const tn_value *value, int count);
 
-/* Makes every `every`th variation of a call, starting at number `first`. value
- * has one value for each argument. */
+/* Makes every `every`th variation of a call, starting at the variation with
+ * index `first`. value has one value for each argument. */
 void misuse_vary(const tn_op *op, const tn_value *value, int first, int every);
 
 /* Returns a small, valid value for argument i, chosen by the random number

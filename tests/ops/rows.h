@@ -23,8 +23,8 @@ typedef struct rows_input {
     tn_tensor *img, *w;   /* float32 (1, 2, 4, 4), (2, 2, 3, 3) */
 } rows_input;
 
-/* Removes the device from a tensor's text, so that the text is the same on all
- * devices. */
+/* Removes the device from a tensor's printed form, so that it is the same on
+ * all devices. */
 static void drop_device(char *text)
 {
     char *at = strstr(text, "device='");
@@ -36,7 +36,7 @@ static void drop_device(char *text)
     memmove(at, end, strlen(end) + 1);
 }
 
-/* Checks that got prints as this text, except for the device's name. */
+/* Checks that got prints as this string, except for the device's name. */
 static void check(const char *name, tn_tensor *got, const char *want)
 {
     char *text = got ? tn_tensor_text(got) : NULL;

@@ -20,7 +20,7 @@ static void same(const char *name, tn_tensor *got, tn_tensor *want)
     tn_error_clear();
 }
 
-/* The result has the promoted dtype of all tensors, whichever position has the
+/* The result has the promoted dtype of all tensors, whichever argument has the
  * widest dtype. */
 static void check_dtypes(void)
 {
@@ -90,8 +90,8 @@ static void check_by_name(void)
     same("the second", out[1], tn_full(tn_dims(2), 2));
     is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1), TN_ERR_ARGUMENT,
            "an output list with space for one");
-    is_str(tn_error(), "max_dim: it has 2 results, but there "
-                       "is room for only 1", "is refused");
+    is_str(tn_error(), "max_dim: the operator has 2 results, but the output "
+                       "array has only 1 elements", "is refused");
     tn_error_clear();
 }
 
@@ -250,8 +250,8 @@ static void check_own(void)
          tn_tensor_from_array((float[]){3, 5}, TN_F32, tn_dims(2)));
     ok(!tn_op_apply(taken, (tn_tensor *[]){tn_ones(TN_SCALAR), at}, NULL),
        "which it must have");
-    is_str(tn_error(), "taken: xs has shape (), but is read by 1 indices: it "
-                       "must have at least as many dimensions", "and says so");
+    is_str(tn_error(), "taken: xs has shape (), but is read with 1 indices; "
+                       "expected at least as many dimensions", "and says so");
     tn_error_clear();
     const tn_value own[] = {{TN_VALUE_TENSOR, 0, {.tensor = at}},
                             {TN_VALUE_TENSOR, 0, {.tensor = at}}};

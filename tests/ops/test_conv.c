@@ -1,6 +1,6 @@
 /* test_conv.c: compares convolution by the device's extension with convolution
  * by im2col, which a device without the extension uses: results and all three
- * gradients, for random shapes, with the same bits for 1, 2 and 7 threads and
+ * gradients, for random shapes, with identical bits for 1, 2 and 7 threads and
  * each instruction set. A process can open a device only once, so each
  * combination runs in a new process of this program, which prints a hash. */
 #include <device/device.h>
@@ -80,7 +80,7 @@ static void run(const shape *s, uint64_t seed, tn_tensor *out[4])
     tn_grad(tn_sum(tn_mul(out[0], mask)), inputs, 3, out + 1);
 }
 
-/* Returns the greatest difference divided by the greatest value. */
+/* Returns the largest difference divided by the largest value. */
 static double distance(tn_tensor *a, tn_tensor *b)
 {
     a = tn_to_dtype(tn_detach(a), TN_F64);
@@ -273,7 +273,7 @@ static void windows_of_three_are_summed(void)
 
 /* With a step of more than one, elements are in up to two windows, in more if
  * windows are longer than two steps, or in none. The gradient of integers is
- * exact, so it equals the sum over the places of windows. */
+ * exact, so it equals the sum over the positions of windows. */
 static void windows_with_steps_are_summed(void)
 {
     enum { BATCH = 3, INNER = 5, MOST = 80 };

@@ -1,5 +1,5 @@
 /* test_division.c: tests integer division by 0, and probabilities outside [0,
- * 1]. A wrong scalar is refused by the call. A wrong element of a tensor is a
+ * 1]. A wrong scalar is rejected by the call. A wrong element of a tensor is a
  * fault of the kernel, which an asynchronous device reports at the next
  * wait. */
 #include <math.h>
@@ -92,7 +92,7 @@ static void check_position(void)
            "of no elements there is nothing to divide");
 }
 
-/* Checks that x is refused, by the call or at the wait. (Divisions of floats
+/* Checks that x is rejected, by the call or at the wait. (Divisions of floats
  * give infinities and NaN, also if one operand is an integer.) */
 static void no_fraction(tn_tensor *x, const char *words)
 {

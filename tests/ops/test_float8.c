@@ -1,4 +1,4 @@
-/* test_float8.c: float8 tensors are stored, converted and moved, with the same
+/* test_float8.c: float8 tensors are stored, converted and moved, with identical
  * bits on every device.
  *
  * Conversion rounds to nearest, ties to even, and saturates: a finite number
@@ -242,8 +242,8 @@ static void test_scaled_mm(void)
                         .out_dtype = TN_BF16),
            TN_BF16, "42 -83 117.5 -91.5 98.5 -47.5 ", "with a bias");
     ok(!tn_scaled_mm(half, b, half, three, NULL), "no float8 is refused");
-    is_str(tn_error(), "scaled_mm: input is float32; expected float8: for "
-                       "other dtypes there is tn_mm", "  in these words");
+    is_str(tn_error(), "scaled_mm: input is float32; expected float8: use "
+                       "tn_mm for other dtypes", "  in these words");
     tn_error_clear();
     ok(!tn_scaled_mm(a, a, half, three, NULL), "sizes that do not fit are");
     tn_error_clear();
@@ -260,8 +260,8 @@ static void test_scaled_mm(void)
     tn_tensor *bias = tn_requires_grad(tn_ones(tn_dims(16)));
     tn_tensor *y = tn_scaled_mm(a, b, half, three, bias, .out_dtype = TN_F32);
     is_int(tn_backward(tn_sum(y)), TN_ERR_UNSUPPORTED, "and its gradient");
-    is_str(tn_error(), "backward of scaled_mm: scaled_mm: it has no gradient: "
-                       "use tn_linear or tn_matmul where one is needed",
+    is_str(tn_error(), "backward of scaled_mm: scaled_mm: the operator has no "
+                       "gradient: use tn_linear or tn_matmul, which have one",
            "  in these words");
     ok(!tn_tensor_grad(bias), "  which it has not");
     tn_error_clear();

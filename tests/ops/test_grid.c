@@ -66,8 +66,8 @@ static void check_affine_grid(void)
           "affine_grid of a volume");
     refused(tn_affine_grid(theta, tn_dims(2, 1, 2, 3)), TN_ERR_SHAPE,
             "affine_grid: theta (1, 2, 3) of float32 for size (2, 1, 2, 3); "
-            "expected floating (N, 2, 3) for (N, C, H, W), or (N, 3, 4) for "
-            "(N, C, D, H, W)");
+            "expected a floating-point (N, 2, 3) for (N, C, H, W), or (N, 3, "
+            "4) for (N, C, D, H, W)");
 }
 
 static void check_grid_sample(void)
@@ -123,7 +123,7 @@ static void check_powers(void)
     gives(tn_lp_pool3d(tn_reshape(x, tn_dims(1, 1, 2, 2, 2)), 1, tn_dims(2)),
           tn_dims(1, 1, 1, 1, 1), NUMBERS(4.5), "lp_pool3d");
     refused(tn_lp_pool1d(x, 0, tn_dims(3)), TN_ERR_ARGUMENT,
-            "lp_pool1d: norm_type is 0; expected another number");
+            "lp_pool1d: norm_type is 0; expected any other number");
     tn_tensor *v = tensor(NUMBERS(1, 2, 3, 4, 5, 6), tn_dims(2, 3));
     gives(tn_weight_norm(v, tensor(NUMBERS(2, 3), tn_dims(2, 1))),
           tn_dims(2, 3), NUMBERS(0.53452247, 1.0690449, 1.6035674, 1.3675269,

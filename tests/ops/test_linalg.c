@@ -1,5 +1,5 @@
 /* Tests linear algebra: that operators that run on the host are counted or
- * refused, that matrices that cannot be factored are reported, and cases that
+ * rejected, that matrices that cannot be factored are reported, and cases that
  * the golden samples lack. */
 #include <base/memory.h>
 #include <float.h>
@@ -70,10 +70,10 @@ static void check_mistakes(void)
             "linalg_qr: mode \"full\" is none of reduced, complete, r");
     refused(tn_linalg_svdvals(tn_ones(tn_dims(2, 2), .dtype = TN_F16)),
             TN_ERR_DTYPE,
-            "linalg_svdvals: A is float16; LAPACK has float32 and float64: "
-            "convert it with tn_to_dtype");
+            "linalg_svdvals: A is float16; LAPACK supports float32 and "
+            "float64: convert it with tn_to_dtype");
     refused(tn_linalg_svdvals(matrix(1, NAN, 0, 1)), TN_ERR_ARGUMENT,
-            "linalg_svdvals: A (2, 2) holds NaN or infinities");
+            "linalg_svdvals: A (2, 2) has NaN or infinite elements");
     refused(tn_linalg_eigvalsh(a, .UPLO = "X"), TN_ERR_ARGUMENT,
             "linalg_eigvalsh: UPLO \"X\" is neither \"L\" nor \"U\"");
     refused(tn_linalg_solve(a, v), TN_ERR_SHAPE,
@@ -81,8 +81,8 @@ static void check_mistakes(void)
             "matrices are 2 x 2 of float64; expected the same dtype, batch and "
             "size to multiply");
     refused(tn_linalg_matrix_norm(wide, .ord = 3), TN_ERR_ARGUMENT,
-            "linalg_matrix_norm: order 3 of matrices; expected 1, 2, inf and "
-            "their negatives");
+            "linalg_matrix_norm: the order of a matrix norm is 3; expected 1, "
+            "2, inf or one of their negatives");
     refused(tn_linalg_matrix_norm_by(wide, .ord = "max"), TN_ERR_ARGUMENT,
             "linalg_matrix_norm_by: norm \"max\" is neither \"fro\" nor "
             "\"nuc\"");

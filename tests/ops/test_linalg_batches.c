@@ -1,6 +1,6 @@
 /* Batches of small matrices, which a device may factor in parallel. The factors
  * have the properties that LAPACK guarantees, for many kinds of matrices, and a
- * matrix's results have the same bits at any position in a batch. */
+ * matrix's results are bit-identical at any position in a batch. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -85,8 +85,8 @@ static double most(tn_tensor *x)
     return tn_item(tn_max(tn_abs(x)));
 }
 
-/* Returns the greatest difference of a and b, relative to the greatest element
- * of a. */
+/* Returns the largest difference of a and b, relative to the largest element of
+ * a. */
 static double differs(tn_tensor *a, tn_tensor *b)
 {
     double scale = most(wide(a));
@@ -288,7 +288,8 @@ static void check_factors(void)
 
 /* ---- results do not depend on the position in a batch -------------------- */
 
-/* Computes factorisation number `how` of x. Returns the number of results. */
+/* Computes the factorisation with index `how` of x. Returns the number of
+ * results. */
 static int made(int how, tn_tensor *x, tn_tensor **out)
 {
     out[1] = out[2] = NULL;
@@ -465,7 +466,7 @@ static void check_infos(void)
         else
             check_infinite(bad[i]);
         refused(tn_linalg_svdvals(numbers()),
-                "linalg_svdvals: A (19, 3, 3) holds NaN or infinities");
+                "linalg_svdvals: A (19, 3, 3) has NaN or infinite elements");
     }
 }
 

@@ -1,9 +1,9 @@
 /* Reductions of rows with 50,000 elements or more, which devices with many
  * compute units divide among work-groups (row_split.c of lib/source), and
- * operators made with them, have the reference plugin's bits on the current
- * device. A device with two units and work-groups of 256 divides eight rows or
- * fewer, from 49,153 elements on. Also tests many rows of some thousand
- * elements, several of which a work-group processes. */
+ * operators made with them, are bit-identical to the reference plugin's on the
+ * current device. A device with two units and work-groups of 256 divides eight
+ * rows or fewer, of at least 49,153 elements. Also tests many rows of some
+ * thousand elements, several of which a work-group processes. */
 #include <stdlib.h>
 #include <string.h>
 #include <same_bits.h>
@@ -299,8 +299,8 @@ static void test(results (*run)(int64_t, int64_t), int64_t rows,
     tn_scope_close(scope);
 }
 
-/* The mean of losses is computed in one kernel, with the bits of a separate
- * mean; the losses are not stored. */
+/* The mean of losses is computed in one kernel without storing the losses. It
+ * is bit-identical to a separate mean. */
 static void test_mean_of_losses(void)
 {
     tn_scope *scope = tn_scope_open();

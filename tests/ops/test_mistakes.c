@@ -16,7 +16,7 @@ static void refused(const void *got, tn_status code, const char *want)
     tn_error_clear();
 }
 
-/* Like refused, for calls that return a status. */
+/* Like rejected, for calls that return a status. */
 static void refused_status(tn_status got, const char *want)
 {
     ok(got < 0, "a negative status");
@@ -77,11 +77,13 @@ static void check_shapes(void)
     refused(tn_linear(x, tn_ones(tn_dims(4, 5)), NULL), TN_ERR_SHAPE,
             "linear: the last sizes differ: input (2, 3) x weight (4, 5)");
     refused(tn_reshape(x, tn_dims(4, 2)), TN_ERR_SHAPE,
-            "reshape: (2, 3) with 6 elements does not fit shape (4, 2)");
+            "reshape: the shape (2, 3) with 6 elements cannot be changed to "
+            "shape (4, 2)");
     refused(tn_reshape(x, tn_dims(-1, -1)), TN_ERR_SHAPE,
-            "reshape: (2, 3) with 6 elements does not fit shape (-1, -1)");
+            "reshape: the shape (2, 3) with 6 elements cannot be changed to "
+            "shape (-1, -1)");
     refused(tn_view(tn_t(x), tn_dims(6)), TN_ERR_SHAPE,
-            "view: the memory of (3, 2) cannot be seen as (6,); use "
+            "view: no strides view the memory of (3, 2) as (6,); use "
             "tn_reshape, which copies");
     refused(tn_expand(x, tn_dims(2, 4)), TN_ERR_SHAPE,
             "expand: input (2, 3) does not expand to size (2, 4)");
@@ -109,7 +111,7 @@ static void check_shapes(void)
             "has only 4");
     refused(tn_cross_entropy(x, i), TN_ERR_SHAPE,
             "cross_entropy: target has shape (3,) for input (2, 3); expected "
-            "one class number for each sample, so shape (2,)");
+            "one class index for each sample, which is shape (2,)");
     refused(tn_zeros(tn_dims(2, -1)), TN_ERR_SHAPE,
             "zeros: size -1 of dimension 1 is negative");
     refused(tn_zeros(tn_dims(1LL << 40, 1LL << 40)), TN_ERR_SHAPE,
@@ -119,8 +121,8 @@ static void check_shapes(void)
             TN_ERR_SHAPE, "expand: a view of shape (1099511627776, 1099511627776) has "
             "more than 2^63 elements");
     refused(tn_as_strided(x, tn_dims(3), tn_dims(INT64_MAX)), TN_ERR_ARGUMENT,
-            "as_strided: size (3,) and stride (9223372036854775807,) reach "
-            "beyond 2^63 elements");
+            "as_strided: size (3,) and stride (9223372036854775807,) reach an "
+            "offset beyond 2^63 elements");
     refused(tn_eye(1LL << 32), TN_ERR_SHAPE, "eye: shape (4294967296, "
             "4294967296) has more than 2^62 bytes");
     refused(tn_max_pool2d(img, tn_dims(INT64_MAX)), TN_ERR_ARGUMENT,
@@ -128,7 +130,7 @@ static void check_shapes(void)
     refused(tn_conv2d(img, w, NULL, .padding = INT64_MAX), TN_ERR_ARGUMENT,
             "conv2d: padding 9223372036854775807 is outside (-2^31, 2^31)");
     refused(tn_amax(tn_zeros(tn_dims(2, 0))), TN_ERR_SHAPE,
-            "amax: no element to choose from along a dimension of size 0");
+            "amax: a dimension of size 0 has no element to select");
     refused(tn_tril(v), TN_ERR_SHAPE,
             "tril: input has 1 dimensions; expected at least 2");
 }
@@ -140,8 +142,8 @@ static void check_losses(void)
     refused(tn_ctc_loss(v, t, two, two), TN_ERR_SHAPE,
             "ctc_loss: log_probs has shape (3,); expected (T, N, C) or (T, C)");
     refused(tn_ctc_loss(t, t, two, two), TN_ERR_DTYPE,
-            "ctc_loss: log_probs is int64; it takes floating tensors: convert "
-            "it with tn_to_dtype");
+            "ctc_loss: log_probs is int64; expected a floating-point dtype; "
+            "convert it with tn_to_dtype");
     refused(tn_ctc_loss(p, x, two, two), TN_ERR_DTYPE,
             "ctc_loss: targets is float32; convert it to int64 with "
             "tn_to_dtype");
@@ -223,8 +225,8 @@ static void check_losses(void)
                           "linear_weight (4, 2); expected (N, D) or (D), and "
                           "(C, ..., D)");
     refused(tn_linear_cross_entropy(i, w4, two), TN_ERR_DTYPE,
-            "linear_cross_entropy: input is int64; it takes floating tensors: "
-            "convert it with tn_to_dtype");
+            "linear_cross_entropy: input is int64; expected a floating-point "
+            "dtype; convert it with tn_to_dtype");
     refused(tn_linear_cross_entropy(x, tn_to_dtype(w4, TN_F64), two),
             TN_ERR_DTYPE, "linear_cross_entropy: dtypes differ: input is "
             "float32, linear_weight is float64; convert one with tn_to_dtype");
@@ -237,7 +239,7 @@ static void check_losses(void)
             "each of the 4 classes");
     refused(tn_linear_cross_entropy(x, w4, i), TN_ERR_SHAPE,
             "linear_cross_entropy: target has shape (3,); expected class "
-            "numbers of shape (2,), or floating class probabilities");
+            "indices of shape (2,), or floating-point class probabilities");
     refused(tn_linear_cross_entropy(x, w4, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
             "linear_cross_entropy: target is float32; convert classes to int64 "
             "with tn_to_dtype");
@@ -256,25 +258,148 @@ static void check_dtypes(void)
             "matmul: dtypes differ: input is float32, other is float64; "
             "convert one with tn_to_dtype");
     refused(tn_mean(i), TN_ERR_DTYPE,
-            "mean: input is int64; give a floating .dtype or convert it with "
-            "tn_to_dtype");
+            "mean: input is int64; give a floating-point .dtype or convert it "
+            "with tn_to_dtype");
     refused(tn_gelu(i), TN_ERR_DTYPE,
-            "gelu: input is int64; it takes floating tensors: convert it with "
-            "tn_to_dtype");
+            "gelu: input is int64; expected a floating-point dtype; convert it "
+            "with tn_to_dtype");
     refused(tn_add_scalar_(i, 0.5), TN_ERR_DTYPE,
-            "add_: a result of float32 cannot be written into int64; convert "
-            "what is written with tn_to_dtype");
+            "add_: a result of dtype float32 cannot be written into a tensor "
+            "of int64; convert the inputs with tn_to_dtype");
     refused(tn_gather(x, 1, x), TN_ERR_DTYPE,
             "gather: index is float32; convert it to int64 with tn_to_dtype");
     refused(tn_zeros(tn_dims(2), .dtype = 99), TN_ERR_DTYPE,
             "zeros: dtype: 99 is not a dtype");
     refused(tn_pow_scalar(i, -1), TN_ERR_ARGUMENT,
-            "pow: exponent -1 is negative and input has whole numbers; convert "
-            "input to a floating dtype with tn_to_dtype");
+            "pow: exponent -1 is negative and input has integers; convert "
+            "input to a floating-point dtype with tn_to_dtype");
     tn_tensor *truth = tn_gt_scalar(v, 1);
     refused(tn_sub(truth, truth), TN_ERR_DTYPE,
             "sub: input is bool, other is bool: '-' is not defined for bool; "
             "convert with tn_to_dtype");
+}
+
+/* Numbers that an integer dtype does not have are refused where they become
+ * elements of it. */
+static void check_stored(void)
+{
+    static const struct {
+        tn_dtype dtype;
+        double number; /* the nearest one that does not fit */
+        double fits;
+        const char *text;
+    } row[] = {
+        {TN_U8, 256, 255, "256, but uint8 has numbers from 0 to 255 only"},
+        {TN_U8, -1, 0, "-1, but uint8 has numbers from 0 to 255 only"},
+        {TN_I8, 128, 127, "128, but int8 has numbers from -128 to 127 only"},
+        {TN_I8, -129, -128, "-129, but int8 has numbers from -128 to 127 only"},
+        {TN_I16, 32768, 32767,
+         "32768, but int16 has numbers from -32768 to 32767 only"},
+        {TN_I32, -2147483649.0, -2147483648.0,
+         "-2147483649, but int32 has numbers from -2147483648 to 2147483647 "
+         "only"},
+    };
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        const tn_dtype dtype = row[k].dtype;
+        const int64_t n = (int64_t)row[k].number, fits = (int64_t)row[k].fits;
+        tn_tensor *y = tn_zeros(tn_dims(1, 2), .dtype = dtype);
+        tn_tensor *mask = tn_ones(tn_dims(1, 2), .dtype = TN_BOOL);
+        tn_tensor *at = tn_zeros(tn_dims(1, 2), .dtype = TN_I64);
+        tn_tensor *slices = tn_zeros(tn_dims(1), .dtype = TN_I64);
+        char want[160];
+#define STORED(call, name)                                                    \
+    (snprintf(want, sizeof want, name " is %s", row[k].text),                 \
+     refused(call, TN_ERR_ARGUMENT, want))
+        STORED(tn_full(tn_dims(1), n, .dtype = dtype), "full: fill_value");
+        STORED(tn_full_like(y, n), "full_like: fill_value");
+        STORED(tn_new_full(y, tn_dims(1), n), "new_full: fill_value");
+        STORED(tn_scalar_tensor(n, .dtype = dtype),
+               "scalar_tensor: fill_value");
+        STORED(tn_fill_scalar(y, n), "fill: value");
+        STORED(tn_fill_scalar_(y, n), "fill_: value");
+        STORED(tn_masked_fill_scalar(y, mask, n), "masked_fill: value");
+        STORED(tn_masked_fill_scalar_(y, mask, n), "masked_fill_: value");
+        STORED(tn_index_fill_scalar(y, 0, slices, n), "index_fill: value");
+        STORED(tn_scatter_scalar(y, 0, at, n), "scatter: src");
+        STORED(tn_scatter_scalar(y, 0, at, n, .reduce = "add"),
+               "scatter: src");
+        STORED(tn_constant_pad_nd(y, tn_dims(1, 1), n),
+               "constant_pad_nd: value");
+        STORED(tn_pad(y, tn_dims(1, 1), .value = row[k].number),
+               "pad: value");
+        STORED(tn_where_scalar(mask, y, n), "where: other");
+        STORED(tn_where_scalar_first(mask, n, y), "where: input");
+        STORED(tn_threshold(y, 0, n), "threshold: value");
+        STORED(tn_threshold(y, n, 0), "threshold: threshold");
+        ok(tn_item_int(tn_select(tn_view(y, tn_dims(2)), 0, 0)) == 0,
+           "the tensor is as it was");
+        is_int(tn_item_int(tn_full(tn_dims(1), fits, .dtype = dtype)), fits,
+               "full with %s %lld", tn_dtype_name(dtype), (long long)fits);
+        is_int(tn_item_int(tn_max(tn_scatter_scalar(
+                   tn_full_like(y, fits), 0, at, fits))), fits, "scatter");
+        is_int(tn_item_int(tn_min(tn_constant_pad_nd(
+                   tn_full_like(y, fits), tn_dims(1, 1), fits))), fits,
+               "constant_pad_nd");
+        is_int(tn_item_int(tn_max(tn_masked_fill_scalar(y, mask, fits))), fits,
+               "masked_fill");
+    }
+    tn_tensor *y = tn_zeros(tn_dims(1), .dtype = TN_I64);
+    refused(tn_fill_scalar(y, 1e20), TN_ERR_ARGUMENT,
+            "fill: value is 1e+20, but int64 has numbers from "
+            "-9223372036854775808 to 9223372036854775807 only");
+    refused(tn_fill_scalar(y, 0x1p63), TN_ERR_ARGUMENT,
+            "fill: value is 9.223372036854776e+18, but int64 has numbers from "
+            "-9223372036854775808 to 9223372036854775807 only");
+    refused(tn_fill_scalar(y, (double)NAN), TN_ERR_ARGUMENT,
+            "fill: value is nan, but int64 has numbers from "
+            "-9223372036854775808 to 9223372036854775807 only");
+    refused(tn_full(tn_dims(1), (double)-INFINITY, .dtype = TN_I8),
+            TN_ERR_ARGUMENT, "full: fill_value is -inf, but int8 has numbers "
+            "from -128 to 127 only");
+    is_int(tn_item_int(tn_full(tn_dims(1), -0x1p63, .dtype = TN_I64)),
+           INT64_MIN, "the smallest int64 as a double");
+    is_int(tn_item_int(tn_full(tn_dims(1), 255.9, .dtype = TN_U8)), 255,
+           "255.9 is truncated to 255");
+    is_int(tn_item_int(tn_full(tn_dims(1), -0.9, .dtype = TN_U8)), 0,
+           "-0.9 is truncated to 0");
+    is_int(tn_item_int(tn_full(tn_dims(1), 300, .dtype = TN_BOOL)), 1,
+           "bool has no limits");
+    const int64_t big = (INT64_C(1) << 53) + 1;
+    is_int(tn_item_int(tn_max(tn_scatter_scalar(y, 0, y, big))), big,
+           "scatter keeps all bits of an int64");
+    is_int(tn_item_int(tn_max(tn_constant_pad_nd(y, tn_dims(1, 0), big))), big,
+           "constant_pad_nd, too");
+    refused(tn_arange(0, 300, 1, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "arange: the last number is 299, but uint8 has numbers from 0 to "
+            "255 only");
+    refused(tn_arange(-1, 3, 1, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "arange: the first number is -1, but uint8 has numbers from 0 to "
+            "255 only");
+    is_int(tn_item_int(tn_max(tn_arange(0, 256, 1, .dtype = TN_U8))), 255,
+           "arange fills uint8");
+    is_int(tn_item_int(tn_max(tn_arange(INT64_MAX - 2, INT64_MAX, 1))),
+           INT64_MAX - 1, "and goes to the end of int64");
+    is_int(tn_tensor_numel(tn_arange(300, 300, 1, .dtype = TN_U8)), 0,
+           "an empty range may begin anywhere");
+    refused(tn_linspace(0, 300, 2, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "linspace: the last number is 300, but uint8 has numbers from 0 to "
+            "255 only");
+    refused(tn_logspace(0, 3, 4, 10, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "logspace: the last number is 1000, but uint8 has numbers from 0 "
+            "to 255 only");
+    refused(tn_randperm(257, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "randperm: the last number is 256, but uint8 has numbers from 0 "
+            "to 255 only");
+    is_int(tn_item_int(tn_max(tn_randperm(256, .dtype = TN_U8))), 255,
+           "randperm fills uint8");
+    tn_tensor *eight = tn_full(tn_dims(1), 5, .dtype = TN_I8);
+    is_int(tn_item_int(tn_hardtanh(eight, .min_val = -1000, .max_val = 1000)),
+           5, "hardtanh: bounds beyond int8 change nothing");
+    is_int(tn_item_int(tn_hardtanh(eight, .min_val = -1e9, .max_val = 3.5)), 3,
+           "hardtanh: doubles are truncated");
+    refused(tn_hardtanh(eight, .min_val = 200, .max_val = 300),
+            TN_ERR_ARGUMENT, "hardtanh: min_val is 200, but int8 has numbers "
+            "from -128 to 127 only");
 }
 
 static void check_values(void)
@@ -306,17 +431,17 @@ static void check_values(void)
             "one_hot: input 2 at position (2,) is outside [0, 2)");
     refused(tn_dropout(x, 1.5, true), TN_ERR_ARGUMENT,
             "dropout: p 1.5 is outside [0, 1]");
+    check_stored();
     tn_tensor *small = tn_full(tn_dims(1), 5, .dtype = TN_I8);
     is_int(tn_item_int(tn_clamp_scalars(small, -1000, 1000)), 5,
            "clamp: bounds beyond int8 change nothing");
     is_int(tn_item_int(tn_clamp_max_scalar(small, 3)), 3,
            "clamp_max: a bound within int8 does");
     refused(tn_clamp_min_scalar(small, 300), TN_ERR_ARGUMENT,
-            "clamp_min: min is 300, but int8 has numbers from -128 to 127 "
-            "only");
+            "clamp_min: min is 300, but int8 holds only -128 to 127");
     refused(tn_clamp_max_scalar(tn_full(tn_dims(1), 5, .dtype = TN_U8), -1),
             TN_ERR_ARGUMENT,
-            "clamp_max: max is -1, but uint8 has numbers from 0 to 255 only");
+            "clamp_max: max is -1, but uint8 holds only 0 to 255");
     refused(tn_clamp_scalars(x, tn_none, tn_none), TN_ERR_ARGUMENT,
             "clamp: neither min nor max is given");
     refused(tn_arange(0, 5, -1), TN_ERR_ARGUMENT,
@@ -343,7 +468,7 @@ static void check_values(void)
     refused(tn_gelu(x, .approximate = "erf"), TN_ERR_ARGUMENT,
             "gelu: approximate \"erf\" is neither \"none\" nor \"tanh\"");
     refused(tn_as_strided(v, tn_dims(2, 2), tn_dims(2, 1)), TN_ERR_INDEX,
-            "as_strided: elements 0 to 3 are outside a storage of 3");
+            "as_strided: offsets 0 to 3 are outside the storage of 3 elements");
 }
 
 /* Positions in messages refer to the tensor that the caller passed. */
@@ -387,7 +512,7 @@ static void check_positions(void)
     refused(tn_index(x, ((tn_tensor *[]){tn_gt_scalar(v, 1)}), 1),
             TN_ERR_SHAPE,
             "index: indices[0] is a bool mask of shape (3,); expected the "
-            "sizes from dimension 0 on of input, which has shape (2, 3)");
+            "sizes starting at dimension 0 of input, which has shape (2, 3)");
     refused(tn_scatter(square, 1, at, square), TN_ERR_INDEX,
             "scatter: index 9 at position (1, 0) is outside [0, 3)");
     refused(tn_cross_entropy(tn_ones(tn_dims(2, 3, 2)), at), TN_ERR_INDEX,
@@ -420,7 +545,7 @@ static void check_composites(void)
             "(4,), var (2, 3)");
     refused(tn_cross_entropy(x, v), TN_ERR_SHAPE,
             "cross_entropy: target has shape (3,) for input (2, 3); expected "
-            "one class number for each sample, so shape (2,)");
+            "one class index for each sample, which is shape (2,)");
     refused(tn_cross_entropy(x, tn_ones(tn_dims(2))), TN_ERR_DTYPE,
             "cross_entropy: target is float32; convert it to int64 with "
             "tn_to_dtype");
@@ -439,7 +564,8 @@ static void check_composites(void)
             "3)");
     refused(tn_scaled_dot_product_attention(q, k, k, i), TN_ERR_DTYPE,
             "scaled_dot_product_attention: attn_mask is int64; expected bool, "
-            "or a floating mask that is added: convert it with tn_to_dtype");
+            "or a floating-point mask that is added: convert it with "
+            "tn_to_dtype");
     refused(tn_scaled_dot_product_attention(q, k, q, NULL), TN_ERR_SHAPE,
             "scaled_dot_product_attention: value has shape (2, 5, 8) and key "
             "(2, 3, 8); expected the same length (dim -2), and batch "
@@ -495,16 +621,16 @@ static void check_null_and_names(void)
     tn_value many[4] = {value[0], value[1], {TN_VALUE_NONE, 0, {.i = 0}},
                         {TN_VALUE_INT, 0, {.i = 0}}};
     refused_status(tn_op_call(softmax, many, 4, &out, 1),
-                   "softmax: 4 arguments given; it takes 3: softmax(input, "
+                   "softmax: 4 arguments are given; expected 3: softmax(input, "
                    "dim, dtype=None)");
     refused(tn_op_define("relu(x) = max(x, 0)"), TN_ERR_ARGUMENT,
-            "op_define: there is an operator relu already; choose another "
+            "op_define: an operator named relu exists already; choose another "
             "name");
     refused(tn_op_define("own_none(; p) = p"), TN_ERR_ARGUMENT,
             "own_none: an operator must have a tensor argument");
     refused(tn_op_define("own_cast(x; t: type) = t(x)"), TN_ERR_UNSUPPORTED,
-            "own_cast: operators of a program have no parameters of type "
-            "`type`; name the dtype in the text, as in f32(x)");
+            "own_cast: operators defined by a program have no parameters of "
+            "type `type`; write the dtype in the source, as in f32(x)");
 }
 
 /* Writes results into existing tensors. Each of the tensors must fit, not only
@@ -522,16 +648,16 @@ static void check_writes_of_two(void)
                    "max_dim: result 1 is int64, but the tensor to write it "
                    "into is uint8");
     refused_status(tn_op_call_into(op, of, 2, into, 1),
-                   "max_dim: it has 2 results, but 1 tensors are given to "
-                   "write them into");
+                   "max_dim: the operator has 2 results, but 1 output tensors "
+                   "are given");
     into[1] = most;
     refused_status(tn_op_call_into(op, of, 2, into, 2),
                    "max_dim: results 0 and 1 would be written into the same "
                    "memory");
     into[1] = tn_select(square, 0, 0);
     refused_status(tn_op_call_into(op, of, 2, into, 2),
-                   "max_dim: the written tensor overlaps an input in part; "
-                   "clone the input first with tn_clone");
+                   "max_dim: the output tensor partly overlaps an input; pass "
+                   "a tn_clone() of the input");
     into[1] = tn_tensor_from_array((int64_t[]){7, 7, 7}, TN_I64, tn_dims(3));
     ok(tn_op_call_into(op, of, 2, into, 2) == TN_OK &&
            tn_item_int(tn_sum(into[1])) == 6,
@@ -552,7 +678,8 @@ static void check_given_values(void)
     of[1] = of[0];
     refused_status(tn_op_call(add, of, 2, NULL, 1), "add: out is NULL");
     refused_status(tn_op_call(add, of, 2, &out, 0),
-                   "add: it has 1 results, but there is room for only 0");
+                   "add: the operator has 1 results, but the output array has "
+                   "only 0 elements");
     of[0] = (tn_value){TN_VALUE_TENSORS, 2, {.tensors = NULL}};
     refused_status(tn_op_call(tn_op_find("cat"), of, 1, &out, 1),
                    "cat: tensors is NULL");
@@ -567,12 +694,12 @@ static void check_given_values(void)
 static void check_writes(void)
 {
     refused(tn_add_(tn_expand(v, tn_dims(2, 3)), x), TN_ERR_STATE,
-            "add_: several elements of the written tensor, (2, 3), share "
-            "memory; clone it first with tn_clone");
+            "add_: several elements of the output tensor, (2, 3), share "
+            "memory; pass its tn_clone() instead");
     refused(tn_add_(tn_narrow(v, 0, 0, 2), tn_narrow(v, 0, 1, 2)),
             TN_ERR_STATE,
-            "add_: the written tensor overlaps an input in part; clone the "
-            "input first with tn_clone");
+            "add_: the output tensor partly overlaps an input; pass a "
+            "tn_clone() of the input");
     refused(tn_add_(v, x), TN_ERR_SHAPE,
             "add_: the result has shape (2, 3), but the tensor to write it "
             "into has (3,)");
@@ -614,7 +741,7 @@ static void check_devices(void)
     const tn_value both[] = {{TN_VALUE_TENSOR, 0, {.tensor = x}},
                              {TN_VALUE_TENSOR, 0, {.tensor = x}}};
     refused_status(tn_op_call_into(tn_op_find("add"), both, 2, &y, 1),
-                   "add: the written tensor is on cpu:0, the inputs are on "
+                   "add: the output tensor is on cpu:0, the inputs are on "
                    "reference:0: create it there, or move the inputs with "
                    "tn_to()");
     char want[200];

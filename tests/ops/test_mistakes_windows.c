@@ -98,8 +98,8 @@ int main(void)
             "interpolate: mode is \"best\"; it must be nearest, nearest-exact, "
             "linear, bilinear, trilinear, bicubic or area");
     refused(tn_interpolate(seq, TN_SCALAR, .scale_factor = 0.1), TN_ERR_SHAPE,
-            "interpolate: a dimension of 6 elements cannot become one of 0; "
-            "expected at least 1 in both");
+            "interpolate: a dimension of 6 elements cannot be resized to 0; "
+            "expected at least 1 for both");
     refused(tn_conv3d(img, w, NULL), TN_ERR_SHAPE,
             "conv3d: input has shape (1, 2, 4, 4), weight (2, 2, 2, 2, 2) and "
             "groups is 1; expected a dilated kernel no deeper than the "
@@ -123,6 +123,6 @@ int main(void)
             "channel_shuffle: groups is 3; expected a divisor of the channels "
             "C of input (N, C, L, ...), which has shape (1, 2, 4, 4)");
     refused(tn_nn_upsample(0.0), TN_ERR_ARGUMENT,
-            "nn_upsample: scale_factor and output_size are positive numbers");
+            "nn_upsample: expected a positive scale_factor or output_size");
     return done_testing();
 }

@@ -21,7 +21,7 @@ static int64_t read(tn_tensor *x, double *value)
                : tn_tensor_numel(x);
 }
 
-/* Checks that x equals want, within `share` times want's greatest element. */
+/* Checks that x equals want, within `share` times want's largest element. */
 static void near(tn_tensor *x, tn_tensor *want, double share, const char *what)
 {
     static double a[MOST], b[MOST];
@@ -140,8 +140,8 @@ static void test_gradients(void)
          "cov of float64 by float32 weights");
 }
 
-/* Checks that each element of x, of a half type, is that of wide, rounded
- * once. */
+/* Checks that each element of x, of a half type, is the element of wide,
+ * rounded once. */
 static void rounded_once(tn_tensor *x, tn_tensor *wide, const char *what)
 {
     bool f16 = x && tn_tensor_dtype(x) == TN_F16;
@@ -165,7 +165,7 @@ static void sums_once(tn_tensor *(*f)(tn_tensor *x), tn_tensor *x,
         tn_tensor *narrow = leaf(tn_to_dtype(x, half[k]));
         tn_tensor *wide = leaf(tn_to_dtype(narrow, TN_F64));
         tn_tensor *y = f(narrow), *z = f(wide);
-        /* the same cotangents, rounded to the half type */
+        /* the same incoming gradients, rounded to the half type */
         tn_tensor *g = tn_to_dtype(tn_randn_like(tn_detach(y)), half[k]);
         bool both = tn_backward(tn_sum(tn_mul(y, g))) >= 0 &&
                     tn_backward(tn_sum(tn_mul(z, tn_to_dtype(g, TN_F64)))) >= 0;

@@ -31,7 +31,8 @@ int main(void)
     ok(tn_item(tn_sum(tn_add(x, x, .alpha = 2))) == 63, "alpha");
     ok(tn_item(tn_sum(tn_add(x, x, .alpha = 0))) == 21, "alpha 0 is 0");
 
-    /* For beta = 0, a gradient that is divided by beta must not be used. */
+    /* For beta = 0, a gradient that contains a division by beta must not be
+     * used. */
     tn_tensor *steps = tn_requires_grad(tn_arange(-2.0, 2.0, 2.0)), *slope = NULL;
     tn_tensor *loss = tn_smooth_l1_loss(steps, tn_zeros_like(steps),
                                         .reduction = "sum", .beta = 0);

@@ -108,8 +108,8 @@ static void test_nonzero(tn_dtype dtype)
        tn_dtype_name(dtype));
 }
 
-/* Lists about as long as the rows in which ranks are counted, of which no, all,
- * some, or only the last elements are nonzero. */
+/* Lists about as long as the rows in which ranks are counted. None, all, some,
+ * or only the last elements are nonzero. */
 static void test_long_lists(void)
 {
     static const int64_t sizes[] = {0, 1, 2, 1023, 1024, 1025, 2047, 2048};
@@ -379,7 +379,7 @@ static void test_unique(tn_dtype dtype, int64_t low, uint64_t step)
            (int)dtype, (long long)low, (unsigned long long)step);
 }
 
-/* The range of the numbers is INT64_MAX, the greatest that int64 can
+/* The range of the numbers is INT64_MAX, the largest that int64 can
  * represent. */
 static void test_unique_ends(void)
 {
@@ -466,7 +466,7 @@ static void test_runs_outside(void)
 /* ---- quantiles ----------------------------------------------------------- */
 
 /* quantile with a number selects elements, with a list it sorts; both must give
- * the same bits. Compares values and gradients; some rows contain NaN. */
+ * identical bits. Compares values and gradients; some rows contain NaN. */
 static void test_quantile(tn_dtype dtype)
 {
     static const double parts[] = {0, .1, .25, .5, .7, .9, .999, 1};

@@ -1,7 +1,7 @@
 /* test_pool.c: compares pooling by the device's extension with pooling by
- * primitives, which a device without the extension uses: the same bits,
- * forward and backward, for random shapes, with NaN, equal elements and
- * signed zeros. */
+ * primitives, which a device without the extension uses: bit-identical results,
+ * forward and backward, for random shapes, with NaN, equal elements and signed
+ * zeros. */
 #include <tenon/tenon.h>
 
 #include "same_bits.h"

@@ -1,6 +1,6 @@
 /* test_quantized.c: tests weights in the block formats of GGUF files. Compares
- * dequantised weights with gguf-py's bits, and products with loops of this
- * file. */
+ * the bits of dequantised weights with gguf-py's, and products with loops of
+ * this file. */
 #include <tap.h>
 #include <tenon/tenon.h>
 
@@ -169,7 +169,7 @@ static void check_definition(int f)
     tn_scope_close(scope);
 }
 
-/* Every row has the same bits alone, in a batch and with other numbers of
+/* Every row is bit-identical alone, in a batch and with other numbers of
  * threads, with and without the device's extension. */
 static void check_rows(int f, int64_t m, int64_t n, int64_t count)
 {
@@ -369,7 +369,8 @@ static tn_status record(void *context)
     return tn_error_code();
 }
 
-/* Checks that a recorded product gives the bits of one that is not recorded. */
+/* Checks that a recorded product is bit-identical to one that is not
+ * recorded. */
 static void check_graph(tn_device *device, bool numbers)
 {
     tn_scope *scope = tn_scope_open();
@@ -414,8 +415,8 @@ static void check_device(tn_device *device)
        "%s: exact is the product of the dequantised weight", name);
 }
 
-/* Checks that a device refuses if it lacks the extension and the CPU cannot use
- * its memory. */
+/* Checks that a device rejects the call if it lacks the extension and the CPU
+ * cannot use its memory. */
 static void check_refusal(tn_device *device)
 {
     tn_tensor *w = tn_to(weight_of(0, 3, 2), device);
@@ -478,7 +479,7 @@ static void check_mistakes(void)
     refused(tn_dequantize_blocks(x, "Q8_0"), TN_ERR_DTYPE, "uint8",
             "dequantize_blocks: uint8");
     refused(tn_dequantize_blocks(w, "Q8_0", .dtype = TN_I32), TN_ERR_DTYPE,
-            "int32", "dequantize_blocks: a floating dtype");
+            "int32", "dequantize_blocks: a floating-point dtype");
     tn_requires_grad(x);
     refused(tn_quantized_linear(x, w, "Q8_0", NULL), TN_ERR_UNSUPPORTED,
             ".exact", "a gradient is not lost");

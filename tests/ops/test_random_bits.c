@@ -1,5 +1,5 @@
-/* test_random_bits.c: tests that a seed determines random numbers. They have
- * the same bits on reference and on cpu, for every instruction set of this
+/* test_random_bits.c: tests that a seed determines random numbers. They are
+ * bit-identical on reference and on cpu, for every instruction set of this
  * machine and 1, 2 and 7 threads.
  *
  * A process can open a device only once, so each combination runs in a new

@@ -1,5 +1,5 @@
 /* test_sample.c: checks that random samples have the distribution that tensors
- * of weights or probabilities define, and that wrong weights are refused.
+ * of weights or probabilities define, and that wrong weights are rejected.
  * Tolerances are five standard deviations. */
 #include <math.h>
 #include <tap.h>
@@ -70,16 +70,16 @@ static void test_mistakes(tn_tensor *w)
 {
     refused(tn_multinomial(tn_neg(w), 1), TN_ERR_ARGUMENT,
             "multinomial: input has weights below 0, infinite or NaN; expected "
-            "finite numbers of 0 or greater");
+            "finite numbers of at least 0");
     refused(tn_multinomial(w, 4), TN_ERR_ARGUMENT,
-            "multinomial: a row of input has 3 weights above 0; 4 are to be "
-            "drawn without replacement");
+            "multinomial: a row of input has 3 weights above 0, too few "
+            "to draw 4 samples without replacement");
     refused(tn_multinomial(tn_zeros(tn_dims(2, 3)), 1, .replacement = true),
             TN_ERR_ARGUMENT,
-            "multinomial: a row of input has 0 weights above 0; 1 are to be "
-            "drawn");
+            "multinomial: a row of input has 0 weights above 0, too few "
+            "to draw 1 samples");
     refused(tn_multinomial(w, 0), TN_ERR_ARGUMENT,
-            "multinomial: num_samples 0 is not above 0");
+            "multinomial: num_samples is 0; expected at least 1");
     refused(tn_multinomial(tn_ones(tn_dims(2, 2, 2)), 1), TN_ERR_SHAPE,
             "multinomial: input has shape (2, 2, 2); expected (C) or (N, C) "
             "with a C of at least 1");

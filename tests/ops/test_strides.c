@@ -1,8 +1,8 @@
 /* Tests operands with strided elements or rows, rows interleaved in memory, and
  * rows that a work-group caches in local memory. Kernels of devices that
  * compile source load each of these differently (team.c, plan_tiles.c and
- * plan_cache.c of lib/source). All results have the reference plugin's bits on
- * the current device. */
+ * plan_cache.c of lib/source). All results are bit-identical to the reference
+ * plugin's on the current device. */
 #include <stdlib.h>
 #include <string.h>
 #include <same_bits.h>

@@ -156,18 +156,18 @@ static void test_mistakes(void)
     tn_tensor *p = with_grad(TN_F32, 3, 4);
     tn_parameter_list *list = tn_parameters_from(&p, 1);
     ok(isnan(tn_clip_grad_norm(list, -1)), "a negative norm is refused");
-    is_str(tn_error(), "clip_grad_norm: max_norm is -1; it must be at least 0",
+    is_str(tn_error(), "clip_grad_norm: max_norm is -1; expected at least 0",
            "and its message");
     ok(isnan(tn_clip_grad_norm(list, 1)),
        "nothing is clipped while an error is pending");
     tn_error_clear();
     is_double_near(grad_at(p, 0), 3, 0, "and nothing is changed");
     ok(tn_clip_grad_value(list, NAN) < 0, "a bound that is no number");
-    is_str(tn_error(), "clip_grad_value: value is nan; it must be at least 0",
+    is_str(tn_error(), "clip_grad_value: value is nan; expected at least 0",
            "and its message");
     tn_error_clear();
     ok(isnan(tn_clip_grad_norm(list, 1, .norm_type = NAN)), "no order");
-    is_str(tn_error(), "clip_grad_norm: norm_type is nan; it must be a number",
+    is_str(tn_error(), "clip_grad_norm: norm_type is NaN; expected a number",
            "and its message");
     tn_error_clear();
     ok(isnan(tn_clip_grad_norm(NULL, 1)), "no list");

@@ -1,6 +1,6 @@
 /* Compares optimizers, with all their options, with PyTorch's formulas,
  * computed in double for each element. Tests the arguments that each optimizer
- * refuses. */
+ * rejects. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"
@@ -345,7 +345,8 @@ static void test_lbfgs(void)
            "is refused");
     tn_error_clear();
     ok(tn_optim_add_group(b.optim, list) < 0, "LBFGS: a second group");
-    is_str(tn_error(), "optim_add_group: optim_lbfgs has one group of parameters only",
+    is_str(tn_error(), "optim_add_group: optim_lbfgs supports only one group "
+           "of parameters",
            "is refused");
     tn_error_clear();
     b.fails = true;
@@ -379,43 +380,43 @@ static void test_mistakes(void)
     tn_tensor *two[] = {p, wide};
     tn_parameter_list *list = tn_parameters_from(&p, 1);
     REFUSED(tn_optim_rmsprop(list, .momentum = -1), TN_ERR_ARGUMENT,
-            "optim_rmsprop: momentum is -1; it must be at least 0");
+            "optim_rmsprop: momentum is -1; expected at least 0");
     REFUSED(tn_optim_adagrad(list, .lr_decay = -0.5), TN_ERR_ARGUMENT,
-            "optim_adagrad: lr_decay is -0.5; it must be at least 0");
+            "optim_adagrad: lr_decay is -0.5; expected at least 0");
     REFUSED(tn_optim_adadelta(list, .rho = 1), TN_ERR_ARGUMENT,
-            "optim_adadelta: rho is 1; it must be at least 0 and below 1");
+            "optim_adadelta: rho is 1; expected at least 0 and below 1");
     REFUSED(tn_optim_adamax(list, .beta2 = 1), TN_ERR_ARGUMENT,
-            "optim_adamax: beta2 is 1; it must be at least 0 and below 1");
+            "optim_adamax: beta2 is 1; expected at least 0 and below 1");
     REFUSED(tn_optim_nadam(list, .momentum_decay = NAN), TN_ERR_ARGUMENT,
-            "optim_nadam: momentum_decay is nan; it must be at least 0");
+            "optim_nadam: momentum_decay is nan; expected at least 0");
     REFUSED(tn_optim_radam(list, .lr = -1e-3), TN_ERR_ARGUMENT,
-            "optim_radam: lr is -0.001; it must be at least 0");
+            "optim_radam: lr is -0.001; expected at least 0");
     REFUSED(tn_optim_asgd(list, .weight_decay = -1), TN_ERR_ARGUMENT,
-            "optim_asgd: weight_decay is -1; it must be at least 0");
+            "optim_asgd: weight_decay is -1; expected at least 0");
     REFUSED(tn_optim_rprop(list, .eta_minus = 1.5), TN_ERR_ARGUMENT,
-            "optim_rprop: eta_minus is 1.5, eta_plus 1.2; they must be between 0 "
-            "and 1, and above 1");
+            "optim_rprop: eta_minus is 1.5, eta_plus 1.2; expected eta_minus "
+            "between 0 and 1, and eta_plus above 1");
     REFUSED(tn_optim_muon(list), TN_ERR_SHAPE,
-            "optim_muon: parameter \"0\" has 1 dimension; Muon changes matrices "
-            "alone: give the others to tn_optim_adamw");
+            "optim_muon: parameter \"0\" has 1 dimension; Muon supports only "
+            "matrices: give other parameters to tn_optim_adamw");
     REFUSED(tn_optim_adafactor(list, .beta2_decay = 0.5), TN_ERR_ARGUMENT,
-            "optim_adafactor: beta2_decay is 0.5; it must be at most 0");
+            "optim_adafactor: beta2_decay is 0.5; expected at most 0");
     REFUSED(tn_optim_adafactor(list, .d = 0.5), TN_ERR_ARGUMENT,
-            "optim_adafactor: d is 0.5; it must be at least 1");
+            "optim_adafactor: d is 0.5; expected at least 1");
     REFUSED(tn_optim_adafactor(list, .eps1 = -1), TN_ERR_ARGUMENT,
-            "optim_adafactor: eps1 is -1; it must be at least 0");
+            "optim_adafactor: eps1 is -1; expected at least 0");
     REFUSED(tn_optim_lion(list, .beta2 = 1), TN_ERR_ARGUMENT,
-            "optim_lion: beta2 is 1; it must be at least 0 and below 1");
+            "optim_lion: beta2 is 1; expected at least 0 and below 1");
     REFUSED(tn_optim_lars(list, .trust_coefficient = -1), TN_ERR_ARGUMENT,
-            "optim_lars: trust_coefficient is -1; it must be at least 0");
+            "optim_lars: trust_coefficient is -1; expected at least 0");
     REFUSED(tn_optim_lamb(list, .eps = NAN), TN_ERR_ARGUMENT,
-            "optim_lamb: eps is nan; it must be at least 0");
+            "optim_lamb: eps is nan; expected at least 0");
     REFUSED(tn_optim_lbfgs(list, .history_size = -1), TN_ERR_ARGUMENT,
-            "optim_lbfgs: history_size is -1; it must be at least 1");
+            "optim_lbfgs: history_size is -1; expected at least 1");
     REFUSED(tn_optim_lbfgs(list, .history_size = 0), TN_ERR_ARGUMENT,
-            "optim_lbfgs: history_size is 0; it must be at least 1");
+            "optim_lbfgs: history_size is 0; expected at least 1");
     REFUSED(tn_optim_lbfgs(list, .max_iter = 0), TN_ERR_ARGUMENT,
-            "optim_lbfgs: max_iter is 0; it must be at least 1");
+            "optim_lbfgs: max_iter is 0; expected at least 1");
     ok(!tn_optim_lbfgs(tn_parameters_from(two, 2)), "LBFGS of two dtypes");
     ok(tn_error() && strstr(tn_error(), "optim_lbfgs: parameter \"1\" (float64 on "),
        "is refused: %s", tn_error());

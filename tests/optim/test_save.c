@@ -1,5 +1,5 @@
 /* Tests parameter groups, and optimizer state in files: resumed training gives
- * the same bits. */
+ * identical bits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,8 +197,8 @@ static void test_lbfgs(void)
     valley small = valley_start(0, 2);
     is_int(tn_optim_load(small.optim, path), TN_ERR_ARGUMENT,
            "LBFGS: a longer history is refused");
-    ok(strstr(tn_error(), ": it has a history of 4 steps; the optimizer's "
-                          "history_size is 2"),
+    ok(strstr(tn_error(), ": the file has a history of 4 steps, but the "
+                          "optimizer's history_size is 2"),
        "%s", tn_error());
     tn_error_clear();
     tn_tensor *p = matrix(0);
@@ -381,17 +381,18 @@ static void test_mistakes(void)
                "optim_add_group: parameters is NULL", "a group of nothing");
     is_refused(tn_optim_add_group(optim, tn_parameters_from(&q, 1),
                                   .lr = -1) < 0,
-               TN_ERR_ARGUMENT, "optim_add_group: lr is -1; it must be at least 0",
+               TN_ERR_ARGUMENT, "optim_add_group: lr is -1; expected at least "
+                                "0",
                "a negative rate");
     is_int(tn_optim_group_count(optim), 1, "no group was added");
     is_refused(isnan(tn_optim_group_lr(optim, 1)), TN_ERR_ARGUMENT,
-               "optim_group_lr: group is 1; there are 1",
+               "optim_group_lr: group is 1, but there are only 1 groups",
                "a group that is not there");
 
     after_step(optim, p);
     is_int(tn_optim_save(optim, path), TN_OK, "saved");
     is_refused(tn_optim_load(tn_optim_adamw(list), path) < 0, TN_ERR_ARGUMENT,
-               "it has the state of optim_adam, not of optim_adamw",
+               "the file has the state of optim_adam; expected optim_adamw",
                "another rule");
     is_refused(tn_optim_load(tn_optim_adam(list, .amsgrad = true), path) < 0,
                TN_ERR_ARGUMENT, "the file has no \"0.0.max_exp_avg_sq\"",
@@ -404,20 +405,21 @@ static void test_mistakes(void)
     is_int(tn_safetensors_save(aged, names, &p, 1, old, 1), TN_OK,
            "as an earlier version saved it");
     is_refused(tn_optim_load(tn_optim_sgd(list), aged) < 0, TN_ERR_ARGUMENT,
-               "the state of SGD, of an earlier version of Tenon: go on with "
-               "that version, or save the weights alone with it "
-               "(tn_module_save) and begin with a new optim_sgd",
+               "the state of SGD is of an earlier version of Tenon: continue "
+               "with that version, or save only the weights with it "
+               "(tn_module_save) and start a new optim_sgd",
                "an earlier version's state");
     unlink(aged);
     tn_tensor *two[] = {p, q};
     is_refused(tn_optim_load(tn_optim_adam(tn_parameters_from(two, 2)),
                              path) < 0,
-               TN_ERR_ARGUMENT, "group 0 has 2 parameters, but 1 in the file",
+               TN_ERR_ARGUMENT, "group 0 of the optimizer has 2 parameters, "
+                                "but 1 in the file",
                "another number of parameters");
     tn_optim *grouped = tn_optim_adam(list);
     tn_optim_add_group(grouped, tn_parameters_from(&q, 1));
     is_refused(tn_optim_load(grouped, path) < 0, TN_ERR_ARGUMENT,
-               "it has 1 groups; the optimizer has 2",
+               "the file has 1 groups of parameters, but the optimizer has 2",
                "another number of groups");
     tn_tensor *long_one = tn_requires_grad(tn_zeros(tn_dims(7)));
     tn_optim *other = tn_optim_adam(tn_parameters_from(&long_one, 1));

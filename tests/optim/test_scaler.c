@@ -146,20 +146,20 @@ static void test_mistakes(void)
     tn_optim *opt = optimizer(&p);
     tn_grad_scaler *scaler = tn_grad_scaler_new();
     REFUSED(tn_grad_scaler_new(.init_scale = -1), TN_ERR_ARGUMENT,
-            "grad_scaler_new: the scale is -1; it must be above 0");
+            "grad_scaler_new: the scale is -1; expected more than 0");
     REFUSED(tn_grad_scaler_new(.growth_factor = 1), TN_ERR_ARGUMENT,
-            "grad_scaler_new: growth_factor is 1; it must be above 1");
+            "grad_scaler_new: growth_factor is 1; expected more than 1");
     REFUSED(tn_grad_scaler_new(.backoff_factor = 1), TN_ERR_ARGUMENT,
-            "grad_scaler_new: backoff_factor is 1; it must be between 0 and 1");
+            "grad_scaler_new: backoff_factor is 1; expected between 0 and 1");
     REFUSED(tn_grad_scaler_new(.growth_interval = -1), TN_ERR_ARGUMENT,
-            "grad_scaler_new: growth_interval is -1, growth_tracker 0; they "
-            "must be at least 1 and 0");
+            "grad_scaler_new: growth_interval is -1, growth_tracker 0; "
+            "expected at least 1 and at least 0");
     tn_grad_scaler_state s = tn_grad_scaler_snapshot(scaler);
     s.scale = NAN;
     REFUSED(tn_grad_scaler_restore(scaler, s), TN_ERR_ARGUMENT,
-            "grad_scaler_restore: the scale is nan; it must be above 0");
+            "grad_scaler_restore: the scale is nan; expected more than 0");
     REFUSED(tn_grad_scaler_update(scaler), TN_ERR_STATE,
-            "grad_scaler_update: no step since the last one: call "
+            "grad_scaler_update: no step since the last update: call "
             "tn_grad_scaler_step first");
     REFUSED(tn_grad_scaler_step(scaler, opt), TN_ERR_STATE,
             "grad_scaler_unscale: no parameter of the optimizer has a "

@@ -169,7 +169,7 @@ static void test_functions(void)
            "a negative learning rate is refused");
     is_str(tn_error(),
            "schedule_lambda_lr: the function's factor makes the learning rate "
-           "of group 0 -0.1 at step 2; it must be finite and at least 0",
+           "of group 0 -0.1 at step 2; expected a finite number of at least 0",
            "and its message");
     tn_error_clear();
     is_int(tn_schedule_steps(schedule), 1, "and is not counted");
@@ -187,7 +187,8 @@ static void test_functions(void)
     is_double_near(tn_optim_lr(optim), 0.05, 1e-15, "without a change");
 }
 
-/* A second parameter group is near its lower bound; NaN is no improvement. */
+/* A second parameter group is near its lower bound; NaN is not an
+ * improvement. */
 static void test_plateau(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 1);
@@ -241,8 +242,8 @@ static void step_any(tn_schedule *schedule)
     tn_schedule_step_metric(schedule, metric(tn_schedule_steps(schedule)));
 }
 
-/* Stops after each step: a run restored from the checkpoint continues with the
- * same bits. */
+/* Stops after each step: a run restored from the checkpoint continues with
+ * identical bits. */
 static void test_resume_all(void)
 {
     char path[] = "/tmp/tenon-test-schedules-XXXXXX";
@@ -318,22 +319,24 @@ static void test_mistakes(void)
 {
     tn_optim *optim = tn_optim_sgd(parameters(), .lr = 0.1, .momentum = 0.9);
     REFUSED(tn_schedule_step_lr(optim, 0), TN_ERR_ARGUMENT,
-            "schedule_step_lr: step_size is 0; it must be at least 1");
+            "schedule_step_lr: step_size is 0; expected at least 1");
     REFUSED(tn_schedule_multi_step_lr(optim, NULL, 2), TN_ERR_ARGUMENT,
             "schedule_multi_step_lr: milestones is NULL");
     REFUSED(tn_schedule_exponential_lr(optim, -1), TN_ERR_ARGUMENT,
-            "schedule_exponential_lr: gamma is -1; it must be at least 0");
+            "schedule_exponential_lr: gamma is -1; expected at least 0");
     REFUSED(tn_schedule_constant_lr(optim, .factor = 2), TN_ERR_ARGUMENT,
-            "schedule_constant_lr: factor is 2; it must be above 0 and at most 1");
+            "schedule_constant_lr: factor is 2; expected more than 0 and at "
+            "most 1");
     REFUSED(tn_schedule_linear_lr(optim, .total_iters = -1), TN_ERR_ARGUMENT,
-            "schedule_linear_lr: total_iters is -1; it must be at least 1");
+            "schedule_linear_lr: total_iters is -1; expected at least 1");
     REFUSED(tn_schedule_polynomial_lr(optim, .power = -2), TN_ERR_ARGUMENT,
-            "schedule_polynomial_lr: power is -2; it must be at least 0");
+            "schedule_polynomial_lr: power is -2; expected at least 0");
     REFUSED(tn_schedule_cosine_annealing_lr(optim, 0), TN_ERR_ARGUMENT,
-            "schedule_cosine_annealing_lr: T_max is 0; it must be at least 1");
+            "schedule_cosine_annealing_lr: T_max is 0; expected at least 1");
     REFUSED(tn_schedule_one_cycle_lr(optim, 1, 10, .pct_start = 1.5),
             TN_ERR_ARGUMENT,
-            "schedule_one_cycle_lr: pct_start is 1.5; it must be between 0 and 1");
+            "schedule_one_cycle_lr: pct_start is 1.5; expected between 0 and "
+            "1");
     REFUSED(tn_schedule_exponential_lr(NULL, 0.9), TN_ERR_ARGUMENT,
             "schedule_exponential_lr: optim is NULL");
 
@@ -342,10 +345,10 @@ static void test_mistakes(void)
     ok(isfinite(first), "a cycle of one step has a rate");
     is_int(tn_schedule_step(schedule), TN_OK, "the last step");
     REFUSED(tn_schedule_step(schedule) == TN_OK, TN_ERR_STATE,
-            "schedule_step: step 2, but total_steps is 1");
+            "schedule_step: this is step 2, but total_steps is 1");
     REFUSED(tn_schedule_set_steps(schedule, 2) == TN_OK, TN_ERR_ARGUMENT,
-            "schedule_set_steps: steps is 2; it must be at least 0 and at "
-            "most total_steps");
+            "schedule_set_steps: steps is 2; expected at least 0 and at most "
+            "total_steps");
     REFUSED(tn_schedule_step(NULL) == TN_OK, TN_ERR_ARGUMENT,
             "schedule_step: schedule is NULL");
     is_int(tn_schedule_steps(NULL), 0, "no schedule has made no steps");
@@ -380,43 +383,45 @@ static void test_new_mistakes(void)
     REFUSED(tn_schedule_chained(NULL, 1), TN_ERR_ARGUMENT,
             "schedule_chained: schedules is NULL");
     REFUSED(tn_schedule_chained(two, 0), TN_ERR_ARGUMENT,
-            "schedule_chained: count is 0; it must be at least 1");
+            "schedule_chained: count is 0; expected at least 1");
     REFUSED(tn_schedule_chained(none, 2), TN_ERR_ARGUMENT,
             "schedule_chained: schedules[1] is NULL");
     REFUSED(tn_schedule_chained(strange, 2), TN_ERR_ARGUMENT,
-            "schedule_chained: schedules[1] is of another optimizer");
+            "schedule_chained: schedules[1] belongs to another optimizer");
     REFUSED(tn_schedule_chained(twice, 2), TN_ERR_ARGUMENT,
-            "schedule_chained: schedules[1] is schedules[0] again");
+            "schedule_chained: schedules[1] is the same schedule as "
+            "schedules[0]");
     REFUSED(tn_schedule_sequential_lr(optim, with_metric, 2, (int64_t[]){1}),
             TN_ERR_ARGUMENT,
             "schedule_sequential_lr: schedules[1] is "
             "schedule_reduce_lr_on_plateau, whose step needs a metric: step it "
             "separately");
     REFUSED(tn_schedule_sequential_lr(optim, two, 2, NULL), TN_ERR_ARGUMENT,
-            "schedule_sequential_lr: milestones is NULL; 2 schedules have 1");
+            "schedule_sequential_lr: milestones is NULL; 2 schedules need 1 "
+            "milestones");
     REFUSED(tn_schedule_sequential_lr(optim, two, 2, (int64_t[]){-1}),
             TN_ERR_ARGUMENT,
-            "schedule_sequential_lr: milestones[0] is -1; it must be at least "
-            "0");
+            "schedule_sequential_lr: milestones[0] is -1; expected at least 0");
     REFUSED(tn_schedule_sequential_lr(other, two, 2, (int64_t[]){1}),
             TN_ERR_ARGUMENT,
-            "schedule_sequential_lr: schedules[0] is of another optimizer");
+            "schedule_sequential_lr: schedules[0] belongs to another "
+            "optimizer");
     REFUSED(tn_schedule_reduce_lr_on_plateau(optim, .mode = "best"),
             TN_ERR_ARGUMENT,
-            "schedule_reduce_lr_on_plateau: mode is \"best\"; it must be "
-            "\"min\" or \"max\"");
+            "schedule_reduce_lr_on_plateau: mode is \"best\"; expected \"min\" "
+            "or \"max\"");
     REFUSED(tn_schedule_reduce_lr_on_plateau(optim, .threshold_mode = "x"),
             TN_ERR_ARGUMENT,
-            "schedule_reduce_lr_on_plateau: threshold_mode is \"x\"; it must "
-            "be \"rel\" or \"abs\"");
+            "schedule_reduce_lr_on_plateau: threshold_mode is \"x\"; expected "
+            "\"rel\" or \"abs\"");
     REFUSED(tn_schedule_reduce_lr_on_plateau(optim, .factor = 1),
             TN_ERR_ARGUMENT,
-            "schedule_reduce_lr_on_plateau: factor is 1; it must be at least 0 "
+            "schedule_reduce_lr_on_plateau: factor is 1; expected at least 0 "
             "and below 1");
     REFUSED(tn_schedule_reduce_lr_on_plateau(optim, .patience = -1),
             TN_ERR_ARGUMENT,
-            "schedule_reduce_lr_on_plateau: patience is -1; it must be at "
-            "least 0");
+            "schedule_reduce_lr_on_plateau: patience is -1; expected at least "
+            "0");
     REFUSED(tn_schedule_step(watching) == TN_OK, TN_ERR_ARGUMENT,
             "schedule_step: a step of schedule_reduce_lr_on_plateau needs a "
             "metric: call tn_schedule_step_metric");
@@ -426,8 +431,8 @@ static void test_new_mistakes(void)
     tn_schedule_state bad = {.steps = 1, .bad_steps = -2};
     REFUSED(tn_schedule_restore(watching, bad) == TN_OK, TN_ERR_ARGUMENT,
             "schedule_restore: steps is 1, bad_steps -2, cooldown 0, best 0; "
-            "they must be at least 0, steps at most total_steps, and best no "
-            "NaN");
+            "expected at least 0, steps at most total_steps, and a best that "
+            "is not NaN");
     ok(isinf(tn_schedule_snapshot(watching).best), "and nothing is set");
     is_int(tn_schedule_snapshot(NULL).steps, 0, "no schedule has no state");
     tn_error_set(TN_ERR_IO, "a batch is gone");

@@ -1,8 +1,8 @@
 /* test_needs.c: tests options that have an effect only together with another
  * option or in one mode. There is a line for each such option. Without the
- * other option they must be refused, with a message that has the call, the
+ * other option they must be rejected, with a message that has the call, the
  * option, the reason and what to write instead; with it they must be accepted.
- * Also tests numbers and words that PyTorch refuses. The test fails for each
+ * Also tests numbers and words that PyTorch rejects. The test fails for each
  * line "needs" or "bounds" of the operator table for which it has caused no
  * error. */
 #include <limits.h>
@@ -14,7 +14,7 @@
 
 #include "tap.h"
 
-/* The messages of all refused calls. */
+/* The messages of all rejected calls. */
 static char seen[256][256];
 static int seen_count;
 
@@ -30,7 +30,7 @@ static bool was_seen(const char *begin, const char *words)
     return false;
 }
 
-/* Checks that the pending error refuses this option of the call, in the message
+/* Checks that the pending error rejects this option of the call, in the message
  * and in the error details; then clears it. */
 static void is_refusal(const char *call, const char *option, const char *words)
 {
@@ -71,7 +71,7 @@ static void is_clash(const char *call, const char *option)
            tn_error() ? ": " : "", tn_error() ? tn_error() : "");             \
         tn_error_clear();                                                     \
     } while (0)
-/* Checks that the option is refused in the call `without`, and accepted in
+/* Checks that the option is rejected in the call `without`, and accepted in
  * `with`. */
 #define NEEDS(call, option, without, with)                                    \
     REFUSED(call, option, is_idle, without, with)
@@ -497,7 +497,7 @@ static const char *listed(char *out, size_t room, const char *words)
     return out;
 }
 
-/* Returns whether a message refused a value for this line of the table. */
+/* Returns whether a message rejected a value for this line of the table. */
 static bool need_was_seen(const tn_op *op, const tn__op_need *need)
 {
     const char *option = op->arg[need->option].name;

@@ -3,9 +3,9 @@
  *
  * A call has one second of processor time (ten under a sanitizer) and thirty
  * seconds of wall time. The device has 256 MiB of memory, and the host as much.
- * The system (or the sanitizer) refuses more, and a call that requests more has
+ * The system (or the sanitizer) rejects more, and a call that requests more has
  * failed the test even if it does not use the memory. A call must not crash,
- * and a refused call must set an error message. Calls run in a separate
+ * and a rejected call must set an error message. Calls run in a separate
  * process. If it ends early, the call is reported, and another process
  * continues with the next call. */
 #ifndef TN_TESTS_OVERFLOW_H
@@ -36,10 +36,10 @@ uint64_t overflow_seed(void);
 void overflow_tell(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* Says that the call explicitly requests that much memory, so a large request
- * is not a failure. */
+/* Declares that the call explicitly requests this much memory, so a large
+ * request is not a failure. */
 void overflow_asks(void);
-/* Call these before and after a call. refused: whether the call returned an
+/* Call these before and after a call. rejected: whether the call returned an
  * error; what: another failure, or NULL. */
 void overflow_before(void);
 void overflow_after(bool refused, const char *what);

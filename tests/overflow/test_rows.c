@@ -104,7 +104,7 @@ static tn_value extreme(const tn_op *op, int i, draws *d, int slot)
     }
 }
 
-/* Makes the floating tensors among the arguments require a gradient. */
+/* Makes the floating-point tensors among the arguments require a gradient. */
 static void require_gradients(const tn_op *op, tn_value *value)
 {
     for (int i = 0; i < op->arg_count; i++)

@@ -7,7 +7,7 @@
 
 static const int64_t b61 = INT64_C(1) << 61, b62 = INT64_C(1) << 62;
 
-/* Checks that the call was refused with this message. */
+/* Checks that the call was rejected with this message. */
 static void told(tn_status code, const char *message)
 {
     if (is_str(tn_error(), message, "refused: %s", message))
@@ -64,17 +64,17 @@ static void test_operators(void)
     tn_tensor *big = expanded(TN_F32, b62), *few = tn_arange(0, 5, 1.0);
     tn_cat((tn_tensor *[]){few, big, big, big, big}, 5, 0);
     told(TN_ERR_SHAPE, "cat: an operand of shape (4611686018427387904,) has "
-                       "more than 2^56 numbers, the limit of devices");
+                       "more than 2^56 elements, the limit of devices");
     tn_sum(big);
     told(TN_ERR_SHAPE, "sum: an iteration over (4611686018427387904,) has more "
-                       "than 2^56 numbers, the limit of devices");
+                       "than 2^56 elements, the limit of devices");
     tn_dot(big, big);
     told(TN_ERR_SHAPE, "dot: an operand of shape (4611686018427387904,) has "
-                       "more than 2^56 numbers, the limit of devices");
+                       "more than 2^56 elements, the limit of devices");
     tn_mse_loss(expanded(TN_F32, b61), tn_ones(tn_dims(3, 1)));
     told(TN_ERR_SHAPE,
          "mse_loss: an iteration over (3, 2305843009213693952) has more than "
-         "2^56 numbers, the limit of devices");
+         "2^56 elements, the limit of devices");
     tn_kron(few, big);
     ok(tn_error(), "kron is refused: %s", tn_error());
     tn_error_clear();
@@ -82,8 +82,8 @@ static void test_operators(void)
     ok(!tn_error(), "of 5 elements there are no combinations of 2^31");
     tn_bincount(tn_full(tn_dims(1), tn_scalar_int(INT64_MAX)));
     told(TN_ERR_ARGUMENT,
-         "bincount: input has the value 9223372036854775807, and the result "
-         "has one element for each number up to it: too many");
+         "bincount: input has the value 9223372036854775807; the result, one "
+         "element for each integer up to it, would be too large");
     ok(tn_select(big, 0, -1), "a view of so many elements is none the worse");
     is_int(tn_tensor_numel(big), b62,
            "and the message says how many there are");

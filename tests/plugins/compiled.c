@@ -1,6 +1,6 @@
-/* compiled.c: a plugin for the simplest device with kernels of its own. Kernels
- * are printed as plain C (TN_TARGET_C), compiled by the C compiler and loaded
- * with dlopen. Memory is the host's, and calls are synchronous.
+/* compiled.c: a plugin for the simplest device that runs its own kernels.
+ * Kernels are printed as plain C (TN_TARGET_C), compiled by the C compiler and
+ * loaded with dlopen. Memory is the host's, and calls are synchronous.
  *
  * Options: "cc", the compiler with its fixed options (cc); "flags", more
  * options (-O1). */

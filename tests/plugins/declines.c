@@ -1,4 +1,4 @@
-/* A plugin that refuses to load, with a reason. */
+/* A plugin that fails to load and reports a reason. */
 #include "fake.h"
 
 const tn_plugin *tenon_plugin_v1(const tn_host *h)

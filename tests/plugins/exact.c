@@ -1,6 +1,7 @@
 /* A correct plugin whose function tables end at an inaccessible page, exactly
  * after the fields of version 1.0, so any access after them is a fault. The
- * option `cut` shortens the tables of its extensions by that many bytes. */
+ * option `cut` shortens the tables of its extensions by this number of
+ * bytes. */
 #include "fake.h"
 
 #include <sys/mman.h>

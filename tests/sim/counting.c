@@ -8,7 +8,7 @@
  *
  *   SASS_FOLDER  the output folder: NN.ptx, the PTX of each module, and
  *                log.tsv, with these lines:
- *     case NAME ELEMENTS BYTES   (the least that it must read and write)
+ *     case NAME ELEMENTS BYTES   (the minimum that it must read and write)
  *     launch MODULE KERNEL GRID BLOCK SHARED INSTRUCTIONS LOADS LOAD_BYTES
  *         LOAD_SECTORS STORES STORE_BYTES STORE_SECTORS READ_BYTES WRITE_BYTES
  *     copy BYTES           (read and written)

@@ -66,7 +66,7 @@ static size_t bytes_of(int type)
                                                                            : 2;
 }
 
-/* Returns element i of a matrix of any floating type as float. */
+/* Returns element i of a matrix of any floating-point type as float. */
 static float load(const char *at, int64_t i, int type)
 {
     const size_t bytes = bytes_of(type);

@@ -26,7 +26,8 @@ typedef struct block {
 } block;
 
 /* The work that last wrote and read 16 bytes. 0: none; otherwise the upper 5
- * bits are its stream's number + 1, the others its index within that stream. */
+ * bits are its stream's index + 1, the other bits its index within that
+ * stream. */
 typedef struct trace {
     uint32_t writer, reader;
 } trace;

@@ -35,8 +35,8 @@ enum {
     PTX_MORE,
     PTX_LDMATRIX, /* ldmatrix.x4: loads 4 registers from [a + imm]; kind: the
                      matrices are transposed */
-    PTX_SHUFFLE,  /* shfl.bfly: d = b of the thread whose number in the warp is
-                     (own number ^ imm) */
+    PTX_SHUFFLE,  /* shfl.bfly: d = b of the thread whose index in the warp is
+                     (own index ^ imm) */
     /* cp.async: copies from [b] to shared [a], completed at PTX_WAIT. Slot c is
      * the number of bytes that are copied; the rest is zeroed. */
     PTX_COPY,
@@ -53,7 +53,8 @@ typedef struct ptx_ins {
     uint8_t part;            /* LD, ST: bytes of each element of a vector */
     uint8_t is_signed, kind; /* is_signed: for LD; kind: for ATOM */
     uint8_t align;           /* alignment in bytes: `bytes`, but smaller for the
-                                last bytes of a COPY whose size is no multiple */
+                                last bytes of a COPY whose size is not a
+                                multiple */
     uint8_t unless;          /* the guard predicate is negated */
     int32_t guard;           /* slot of the guard predicate; -1: none */
     union {

@@ -174,8 +174,8 @@ static inline void reach_grains(const group *g, const ptx_ins *i,
     }
 }
 
-/* Checks several threads' accesses at once where possible. Where the address
- * remains NULL, the access is checked alone, which reports the error. */
+/* Checks several threads' accesses at once where possible. If an address
+ * remains NULL, its access is checked separately, which reports the error. */
 static void reach_together(group *g, const thread *warp, const ptx_ins *i,
                            const lanes *who, const uint64_t *at,
                            unsigned char **to)

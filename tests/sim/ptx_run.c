@@ -48,8 +48,8 @@ REAL(f32, float, u32)
 REAL(f64, double, u64)
 
 /* Computes an instruction without side effects for each lane. The results of a
- * whole warp are first stored in a local array, so that the compiler knows that
- * operands do not change and vectorizes over lanes. */
+ * whole warp are first stored in a local array, so that the compiler can assume
+ * that operands do not change, and vectorizes over lanes. */
 #define A(kind) get_##kind(a[n].u64)
 #define B(kind) get_##kind(b[n].u64)
 #define C(kind) get_##kind(c[n].u64)

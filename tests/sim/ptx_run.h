@@ -33,7 +33,7 @@ typedef struct thread {
 
 /* The last write of and the last read from a granule of shared memory. The
  * upper 48 bits are an epoch, which increases at each barrier; the lower 16
- * bits are the thread's number + 1. */
+ * bits are the thread's index + 1. */
 typedef struct touch {
     uint64_t wrote, read;
 } touch;

@@ -146,8 +146,8 @@ struct CUgraph_st {
                   * executables */
 };
 
-/* Runs all work of the streams of a context. The host then knows that it is
- * done. */
+/* Runs all work of the streams of a context. Afterwards the host may rely on
+ * its results. */
 void sim_finish(const struct CUctx_st *context);
 
 /* sim_drop drops the pending work of the streams of a context. sim_is_used

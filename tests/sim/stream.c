@@ -250,7 +250,7 @@ typedef struct event_work {
     sim_work work;
     struct CUstream_st *stream; /* stream in which the event was recorded */
     struct CUevent_st *event;
-    uint64_t mark; /* number of the event's record that this work makes or waits
+    uint64_t mark; /* index of the event's record that this work makes or waits
                     * for */
 } event_work;
 

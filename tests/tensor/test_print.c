@@ -1,5 +1,5 @@
-/* Tests the text of tensors, which is that of PyTorch 2.x. It contains the
- * device's name on reference, but not on the cpu. */
+/* Tests the printed form of tensors, which equals PyTorch 2.x's. It contains
+ * the device's name on reference, but not on the cpu. */
 #include <tap.h>
 #include <tenon/ops.h>
 

@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/training/test_amp \
 	tests/training/test_average \
+	tests/training/test_bar \
 	tests/training/test_checkpoint \
 	tests/training/test_faults \
 	tests/training/test_long \
@@ -14,6 +15,7 @@ check_PROGRAMS += \
 	tests/training/test_train
 tests_training_test_amp_SOURCES = tests/training/test_amp.c
 tests_training_test_average_SOURCES = tests/training/test_average.c
+tests_training_test_bar_SOURCES = tests/training/test_bar.c
 tests_training_test_checkpoint_SOURCES = tests/training/test_checkpoint.c
 tests_training_test_faults_SOURCES = tests/training/test_faults.c
 tests_training_test_long_SOURCES = tests/training/test_long.c

@@ -175,8 +175,8 @@ static void check_mistakes(void)
     is_str(tn_error(), "average_new: module is NULL", "is reported");
     tn_error_clear();
     ok(!tn_average_new(m, .decay = 1), "a decay of 1 is refused");
-    is_str(tn_error(), "average_new: decay is 1; it must be at least 0 and "
-                       "below 1", "by name");
+    is_str(tn_error(), "average_new: decay is 1; expected at least 0 and below "
+                       "1", "by name");
     tn_error_clear();
     ok(tn_average_update(NULL) == TN_ERR_ARGUMENT, "no average");
     is_str(tn_error(), "average_update: average is NULL", "is reported");

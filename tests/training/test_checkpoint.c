@@ -1,4 +1,4 @@
-/* test_checkpoint.c: tests what a checkpoint restores, and that a refused
+/* test_checkpoint.c: tests what a checkpoint restores, and that a rejected
  * checkpoint changes nothing. tests/training/test_resume.sh kills whole
  * runs. */
 #include <tenon/tenon.h>
@@ -114,7 +114,7 @@ static void refused(tn_checkpoint all, tn_status code, const char *message)
     unlink(after);
 }
 
-/* Replaces a text in the file by another of the same length. */
+/* Replaces a string in the file by another of the same length. */
 static void put_in_file(const char *text, const char *other_text)
 {
     static char whole[1 << 16];
@@ -141,7 +141,7 @@ static void test_mistakes(void)
     wrong = make(4, 3);
     wrong.module = tn_nn_sequential(tn_nn_linear(3, 4), tn_nn_relu());
     refused(wrong, TN_ERR_ARGUMENT,
-            "the file's module has 4 tensors, the checkpoint's 2");
+            "the file's module has 4 tensors, but the checkpoint's has 2");
     wrong.module = tn_nn_sequential(
         tn_nn_linear(3, 4), tn_nn_linear(4, 4), tn_nn_linear(4, 2));
     refused(wrong, TN_ERR_ARGUMENT, "the file's module has no \"1.weight\"");
@@ -175,8 +175,8 @@ static void test_mistakes(void)
     bad.schedule = tn_schedule_exponential_lr(bad.optim, 0.9);
     char want[200];
     snprintf(want, sizeof want,
-             "checkpoint_load: %s: it has the state of optim_adam, not of "
-             "optim_sgd",
+             "checkpoint_load: %s: the file has the state of optim_adam; "
+             "expected optim_sgd",
              path);
     ok(tn_checkpoint_load(path, &bad) < 0, "another optimizer is refused");
     is_str(tn_error(), want, "and the message says so");
@@ -185,14 +185,14 @@ static void test_mistakes(void)
     put_in_file("\\\"rule\\\":\\\"optim_adam\\\"",
                 "\\\"rule\\\":\\\"Adam\\\"      ");
     refused(make(4, 3), TN_ERR_ARGUMENT,
-            "the state of Adam, of an earlier version of Tenon: go on with "
-            "that version, or save the weights alone with it (tn_module_save) "
-            "and begin with a new optim_adam");
+            "the state of Adam is of an earlier version of Tenon: continue "
+            "with that version, or save only the weights with it "
+            "(tn_module_save) and start a new optim_adam");
 
     tn_module_save(all.module, path);
     refused(make(4, 3), TN_ERR_FORMAT,
-            "no \"step\" in its metadata: not written by "
-            "tn_checkpoint_save");
+            "its metadata has no \"step\", so tn_checkpoint_save did not write "
+            "the file");
     ok(tn_checkpoint_save(NULL, &all) < 0, "no path is refused");
     is_str(tn_error(), "checkpoint_save: path is NULL", "and is reported");
     is_int(tn_checkpoint_save(path, &all), TN_ERR_STATE,

@@ -1,7 +1,7 @@
 /* test_forks.c: forks a process, and cancels a thread, while other threads are
  * in every kind of call. A child may use the cpu, with the same results as its
- * parent; a device with a driver must refuse. A cancelled thread must hold no
- * lock.
+ * parent; a device with a driver must reject every call. A cancelled thread
+ * must hold no lock.
  *
  *   TENON_TEST_FORKS  forks for each kind of call (20) */
 #include <base/platform.h>
@@ -115,7 +115,7 @@ static void *work(void *argument)
 
 static double expected, expected_on_cpu;
 
-/* Returns whether a device with a driver refuses, and reports why. */
+/* Returns whether a device with a driver rejects a call, and reports why. */
 static bool is_refused(void)
 {
     tn_ones(tn_dims(4));

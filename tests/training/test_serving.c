@@ -1,6 +1,6 @@
 /* test_serving.c: four threads run one model at once, as a server does. Each
- * result has the same bits as in a single thread, and an error is reported only
- * in its thread. docs/threading.md has the program. */
+ * result is bit-identical to the result in a single thread, and an error is
+ * reported only in its thread. docs/threading.md has the program. */
 #include <tenon/tenon.h>
 
 #include <pthread.h>

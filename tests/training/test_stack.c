@@ -1,6 +1,6 @@
 /* Measures the stack that calls need: docs/threading.md guarantees that 512 KiB
  * are enough for each call on the cpu, for any arguments. Each kind of
- * recursive call runs at its greatest depth, on a stack that was filled with a
+ * recursive call runs at its largest depth, on a stack that was filled with a
  * pattern. Drivers of other devices compile in the calling thread, and a
  * sanitizer's frames are larger; there the test only checks that no call
  * crashes. */
@@ -148,7 +148,7 @@ static void files(void)
     fclose(file);
     tn_csv_load("test_stack.csv");
     unlink("test_stack.csv");
-    /* JSON nested as deep as possible, which may be accepted or refused */
+    /* JSON nested as deep as possible, which may be accepted or rejected */
     file = fopen("test_stack.st", "w");
     unsigned char size[8] = {0xf0, 0x30};
     fwrite(size, 1, 8, file);

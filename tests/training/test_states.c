@@ -1,7 +1,7 @@
 /* test_states.c: tests a training run with each optimizer, each schedule, a
  * gradient scaler, averaged weights and each kind of loader. It is stopped,
- * restored into new objects and continued. Its last checkpoint must have the
- * same bytes as that of a run without interruption. */
+ * restored into new objects and continued. Its last checkpoint must equal, byte
+ * for byte, the checkpoint of a run without interruption. */
 #include <tenon/tenon.h>
 
 #include <stdlib.h>

@@ -118,8 +118,8 @@ static tn_status host_print_text(const tn_target *target, const tn_plan *plan,
     return told(tn__source_host.print_text(target, plan, kernel, text, source));
 }
 
-/* The host table. It is followed by unused space, because a caller may state a
- * greater size in by_hand_how. */
+/* The host table. It is followed by unused space, because a caller may set a
+ * larger size in by_hand_how. */
 static struct {
     tn_host table;
     unsigned char more[256];

@@ -18,8 +18,8 @@
 typedef struct check {
     int level;
     char name[48];
-    const char *rule; /* the rule of <tenon/plugin.h> that the check tests, as
-                       * text for the report */
+    const char *rule; /* the rule of <tenon/plugin.h> that the check tests, as a
+                       * string for the report */
     void (*body)(int argument);
     int argument;
     bool is_vital; /* if this check fails, no other check is meaningful */
@@ -57,9 +57,10 @@ typedef struct report {
     char why[1024];     /* the expectation that did not hold, or why the check
                            was skipped */
     char trying[512];   /* the step that was begun last */
-    char rule[256];     /* the broken rule, if it is not that of the check */
-    char detail[16384]; /* the failed program as text, for --verbose */
-    char noted[512];    /* a note that is reported but is no failure */
+    char rule[256];     /* the broken rule, if it differs from the rule of the
+                           check */
+    char detail[16384]; /* the source of the failed program, for --verbose */
+    char noted[512];    /* a note that is reported but is not a failure */
     char name[64], version[64], uid[64]; /* name and version of the plugin and
                                             identifier of the device, if
                                             known */

@@ -115,7 +115,7 @@ static void put(operand *o, int64_t at, double sum, double size,
                        (o->view.dtype == TN_F16 ? 0x1p-24 : 0x1p-120);
 }
 
-/* Calls `does` for each row of the score matrix, in order. */
+/* Calls the function `does` for each row of the score matrix, in order. */
 static void each_row(const tn_attention_args *args, operand *const *o,
                      void (*does)(row *r))
 {

@@ -196,8 +196,8 @@ static double product(int64_t k, int64_t i, int64_t j)
     return sum;
 }
 
-/* Sets row[i] to the original number of the row that is at position i after
- * all row exchanges of the pivots. */
+/* Sets row[i] to the original index of the row that is at position i after all
+ * row exchanges of the pivots. */
 static void exchange(int64_t k, int64_t *row)
 {
     for (int64_t i = 0; i < m; i++)

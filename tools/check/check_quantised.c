@@ -1,6 +1,6 @@
-/* check_quantised.c: checks that the extension "quantised-product" gives the
- * same bits as the definition in the core (lib/kernel/blocks.c). Some checks
- * dequantise instead of multiplying. */
+/* check_quantised.c: checks that the extension "quantised-product" gives
+ * results bit-identical to the definition in the core (lib/kernel/blocks.c).
+ * Some checks dequantise instead of multiplying. */
 #include "check_quantised.h"
 
 #include "kernel/blocks.h"

@@ -11,8 +11,8 @@
 typedef bool elf_visit(const char *name, void *context);
 
 /* Call visit for each symbol that the file exports, or for each library that it
- * needs. If the file is no shared object for this machine, write the reason to
- * why and return false. */
+ * needs. If the file is not a shared object for this machine, write the reason
+ * to why and return false. */
 bool elf_exports(const char *path, elf_visit *visit, void *context, char *why,
                  size_t room);
 bool elf_needs(const char *path, elf_visit *visit, void *context, char *why,

@@ -17,8 +17,8 @@ enum { LEVELS = 3 };
 static check checks[MAX_CHECKS];
 static int check_count;
 
-/* How many checks of each level have passed and have been run, and the number
- * of the current check. */
+/* How many checks of each level have passed and have been run, and the index of
+ * the current check. */
 static int passed[LEVELS], run[LEVELS], number;
 static int64_t interpreted;
 static char plugin_name[64] = "(none)", plugin_version[64], device_uid[64];

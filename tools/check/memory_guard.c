@@ -22,11 +22,11 @@
 
 enum {
     PAGE = 65536, /* size in bytes; no machine has larger pages */
-    PLACES = 64,  /* places that calls use in turn */
+    PLACES = 64,  /* number of places that calls use in turn */
     PLACE = 2 * PAGE,         /* size of a place: one page for arguments, then
                                  one that is inaccessible */
     PROGRAMS = 16,            /* further places, for programs that are built */
-    HOST = PLACES + PROGRAMS, /* number of the place for the host table */
+    HOST = PLACES + PROGRAMS, /* index of the place for the host table */
     LONGER = 40,              /* bytes by which a later version's struct is
                                  longer */
     MARGIN = 64,              /* bytes before a struct that must not change */

@@ -19,7 +19,7 @@ const char *const one_layout_names[ONE_LAYOUTS] = {
 /* ---- building ----------------------------------------------------------- */
 
 /* Appends an instruction to the program and to its execution order. Returns its
- * number. */
+ * index. */
 static uint32_t put(random_case *c, unsigned op, tn_dtype dtype, int level,
                     uint32_t x, uint32_t y, uint32_t z)
 {
@@ -322,8 +322,8 @@ random_case *one_reduce_case(unsigned kind, tn_dtype dtype, int64_t length,
     return finish(c, &r, 0);
 }
 
-/* Returns index number i of a gather: the first and the last valid index in
- * turn. If `outside` is true, some are just outside or far outside the
+/* Returns the i-th index of a gather: alternately the first and the last valid
+ * index. If `outside` is true, some are just outside or far outside the
  * extent. */
 static int64_t index_at(uint64_t i, int64_t extent, bool outside)
 {

@@ -163,7 +163,8 @@ bool origin_vendors(char *text, size_t room)
     return *text != 0;
 }
 
-/* ---- in front of the C library ------------------------------------------ */
+/* ---- replacements of functions of the C library
+ * ------------------------------------------ */
 
 /* Marks a function that replaces one of the C library. It must be exported, so
  * that libraries opened later call it. The build hides symbols by default. */

@@ -8,7 +8,7 @@
  * C++ libraries and OpenMP. If that frame is in the plugin's file, in a library
  * in the plugin's folder or in a function of the host table, the plugin did it.
  * If it is in another library, the vendor did it, which is reported as a note
- * and is no failure. */
+ * and is not a failure. */
 #ifndef TN_CHECK_ORIGIN_H
 #define TN_CHECK_ORIGIN_H
 

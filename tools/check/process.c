@@ -25,8 +25,8 @@ int process_threads(void)
     DIR *tasks = opendir("/proc/self/task");
     int count = 0;
     if (!tasks)
-        return 0; /* without this folder, the result is always 0, so no thread
-                   * seems new */
+        return 0; /* if /proc is missing, the result is always 0, so no thread
+                   * counts as new */
     while (readdir(tasks))
         count++;
     closedir(tasks);
@@ -203,7 +203,8 @@ IN_FRONT int posix_memalign(void **out, size_t align, size_t bytes)
     return 0;
 }
 
-/* ---- freed memory, held back while it is watched ------------------------- */
+/* ---- freed memory, which is not reused while writes to it are detected
+ * ------------------------- */
 
 enum { HELD = 512, HELD_BYTES = 2 << 20, FREED = 0xdd };
 static atomic_bool watches;

@@ -10,15 +10,16 @@
  * front of the program's own functions. Returns how many were added. */
 uint32_t random_library_add(random_source *r, random_case *c, uint32_t wanted);
 
-/* Returns whether library function `number`, or one that it calls, contains a
- * loop. Random programs do not call such functions: for arguments such as -1e30
- * a loop would run a million iterations for each element. one_loop_case tests
- * loops. */
+/* Returns whether the library function with index `number`, or a function that
+ * it calls, contains a loop. Random programs do not call such functions: for
+ * arguments such as -1e30 a loop would run a million iterations for each
+ * element. one_loop_case tests loops. */
 bool random_library_loops(int number);
 
-/* Appends library function `number` to the *count functions of the program,
- * after the functions that it calls. Returns its index in the program. Returns
- * TN_NONE if there is no space left or if it contains a loop. */
+/* Appends the library function with index `number` to the *count functions of
+ * the program, after the functions that it calls. Returns its index in the
+ * program. Returns TN_NONE if there is no space left or if it contains a
+ * loop. */
 uint32_t random_library_put(random_case *c, int number, uint32_t *count);
 
 #endif

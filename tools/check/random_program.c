@@ -40,7 +40,7 @@ typedef struct builder {
     bool may_fault; /* indices may be out of range */
     bool rereads;   /* stages use elements that earlier stages loaded, as
                        softmax does */
-    int room;       /* how many more instructions may be generated */
+    int room;       /* number of instructions that may still be generated */
 } builder;
 
 static tn_dtype random_type(builder *b)

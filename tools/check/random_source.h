@@ -18,7 +18,8 @@ int64_t random_between(random_source *r, int64_t low, int64_t high);
  * any value. */
 double random_float(random_source *r, bool tame);
 int64_t random_int(random_source *r, bool tame);
-/* Return the i-th special value. After the last one they start again. */
+/* Return the i-th special value. Indices beyond the last one start again at the
+ * first. */
 double random_float_corner(uint64_t i);
 int64_t random_int_corner(uint64_t i);
 enum { RANDOM_CORNERS = 36 }; /* not less than the number of special values of

@@ -1,6 +1,6 @@
 /* unknown.c: checks that a plugin rejects kinds and flags that it does not
- * know. A later version of Tenon may add such values. It can try them on an old
- * plugin and use other calls if the plugin rejects them. */
+ * support. A later version of Tenon may add such values. It can try them on an
+ * old plugin and use other calls if the plugin rejects them. */
 #include <string.h>
 
 #include "check.h"

@@ -200,7 +200,7 @@ static void avg_window(const tn_pool_args *args, int64_t plane, int64_t i,
         divided(args, dtype, sum_row(dtype, row, count), i, j);
 }
 
-/* Returns the number of the window along axis a whose element k is at position
+/* Returns the index of the window along axis a whose element k is at position
  * `at`, or -1 if there is none. */
 static int64_t window_at(const tn_pool_args *args, int a, int64_t at, int64_t k)
 {

@@ -1,6 +1,7 @@
 /* gradients_grid.c: gradients of the two operators that grid_sample consists
  * of, tap_sum and tap_dots. Each output position p is a weighted sum of a few
- * input elements. One element and its weight are called a tap, numbered t:
+ * input elements. One element and its weight are called a tap; t is the index
+ * of a tap:
  *
  *   tap_sum:  out[n,c,p] = sum over t of x[n,c,index[n,t,p]] * w[n,t,p]
  *   tap_dots: out[n,t,p] = sum over c of x[n,c,index[n,t,p]] * g[n,c,p]

@@ -48,8 +48,8 @@ static tn_tensor *narrow_to_index(tn_tensor *source, const tn_tensor *index)
 }
 
 /* gather and the scatter functions have the arguments (input, dim, index,
- * source). DIM is an argument number. INDEX and SOURCE are the numbers of
- * inputs of the node, which count only tensor arguments. */
+ * source). DIM is an argument index. INDEX and SOURCE are indices of inputs of
+ * the node, which count only tensor arguments. */
 enum { DIM = 1, INDEX = 1, SOURCE = 2 };
 
 TN__GRADIENT(tn__grad_gather)
@@ -114,8 +114,8 @@ static tn_tensor *divide_by_counts(tn_tensor *part, tn_tensor *index,
 }
 
 /* Computes the gradient of an embedding's weight. Gradients for the same row of
- * the weight are added in the order of the indices. `scale` is the number of
- * the argument scale_grad_by_freq. */
+ * the weight are added in the order of the indices. `scale` is the index of the
+ * argument scale_grad_by_freq. */
 static tn_status embedding(const tn__node *node, int scale,
                            tn_tensor *const *g, tn_tensor **out)
 {

@@ -259,7 +259,7 @@ TN__GRADIENT(tn__grad_linalg_qr)
         return tn_error_code();
     tn_tensor *gr = g[1] ? tn_triu(g[1]) : NULL;
     tn_tensor *a = qr_through_q(q, r, g[0], gr);
-    if (a && n > m) /* columns of A from m on do not influence Q */
+    if (a && n > m) /* columns of A with index m or higher do not affect Q */
         a = tn_cat(((tn_tensor *[]){
                        a, tn_zeros_like(tn_matmul(
                               q, tn_narrow(r, -1, m, n - m)))}),

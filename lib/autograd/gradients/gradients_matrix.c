@@ -155,8 +155,8 @@ TN__GRADIENT(tn__grad_matmul_add)
 TN__GRADIENT(tn__grad_scaled_mm)
 {
     (void)node, (void)g, (void)out;
-    return tn__fail(TN_ERR_UNSUPPORTED, "scaled_mm: it has no gradient: use "
-                    "tn_linear or tn_matmul where one is needed");
+    return tn__fail(TN_ERR_UNSUPPORTED, "scaled_mm: the operator has no "
+                    "gradient: use tn_linear or tn_matmul, which have one");
 }
 
 TN__GRADIENT(tn__grad_matmul_scaled)

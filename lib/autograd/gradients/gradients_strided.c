@@ -23,7 +23,7 @@ struct span {
     int64_t low, high;
 };
 
-/* Returns the place of input 0 in its storage. */
+/* Returns the offset, shape and strides of input 0 in its storage. */
 static struct place input_place(const tn__node *node)
 {
     struct place place = {tn__node_shape(node, 0), {0, {0}},
@@ -149,8 +149,8 @@ static bool has_repeats(const struct place *place)
 static tn_status refuse_repeats(const tn__node *node)
 {
     return tn__fail(TN_ERR_UNSUPPORTED,
-                    "%s: the gradient needs an {input} whose elements do not "
-                    "share memory: use tn_contiguous() on it first",
+                    "%s: elements of {input} share memory, which the gradient "
+                    "does not support: pass tn_contiguous() of it",
                     tn__node_name(node));
 }
 

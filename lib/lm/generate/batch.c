@@ -3,10 +3,9 @@
  * batch is freed.
  *
  * A request reuses the keys and values of another request, its source: the one
- * whose tokens agree with the prompt for the longest. If the source has ended,
- * the new request continues its sequence in place. If the source runs, the new
- * request waits until the shared keys and values are computed, and copies
- * them. */
+ * with the longest common prefix of tokens. If the source has ended, the new
+ * request continues its sequence in place. If the source runs, the new request
+ * waits until the shared keys and values are computed, and copies them. */
 #include <lm/generate/kv_cache.h>
 #include <lm/generate/sample.h>
 
@@ -19,8 +18,8 @@
 typedef struct request {
     tn__lm_sampler sampler;
     int64_t *prompt;           /* owned */
-    int64_t prompt_count, fed; /* fed: how many tokens of prompt and generated
-                                  text are in the cache */
+    int64_t prompt_count, fed; /* fed: number of tokens of prompt and generated
+                                  text in the cache */
     int64_t *ids;              /* owned; the generated tokens, with room for
                                   max_tokens */
     double *logprobs;          /* owned */
@@ -87,7 +86,7 @@ tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
         return NULL;
     if (o.block < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "block",
-                                 "%" PRId64 ": expected 1 or more", o.block);
+                                 "%" PRId64 ": expected at least 1", o.block);
         return NULL;
     }
     tn_lm_cache *cache = tn_lm_cache_new(lm, sequences, .dtype = o.cache_dtype);
@@ -140,9 +139,9 @@ static int64_t common_tokens(const request *other, const int64_t *ids,
     return i;
 }
 
-/* Returns the sequence that shares the longest beginning with a prompt, and
- * stores its length in *shared. Prefers an idle sequence to a running one of
- * equal length. Returns -1 if no sequence shares a token. */
+/* Returns the sequence that shares the longest prefix with a prompt, and stores
+ * its length in *shared. Prefers an idle sequence to a running one of equal
+ * length. Returns -1 if no sequence shares a token. */
 static int find_source(const tn_lm_batch *batch, const int64_t *ids,
                        int64_t count, int64_t *shared)
 {
@@ -164,9 +163,9 @@ static int find_source(const tn_lm_batch *batch, const int64_t *ids,
     return best;
 }
 
-/* Returns an idle sequence: an empty one if there is one, or that of the oldest
- * request. Returns -1 if all are in use. This cannot happen when a request
- * joins. */
+/* Returns an idle sequence: an empty one if there is one, else the sequence of
+ * the oldest request. Returns -1 if all are in use. This cannot happen when a
+ * request joins. */
 static int idle_sequence(const tn_lm_batch *batch)
 {
     for (int i = 0; i < batch->most; i++)
@@ -332,7 +331,7 @@ int tn_lm_batch_add_with(tn_lm_batch *batch, const int64_t *ids, int64_t count,
     if (batch->running == batch->most)
         return tn_error_refuse_argument(
             TN_ERR_STATE, call, "batch",
-            "it is full: %d requests are running; wait until one ends",
+            "the batch is full: %d requests are running; wait until one ends",
             batch->running);
     request **list =
         realloc(batch->request, ((size_t)batch->count + 1) * sizeof *list);
@@ -376,7 +375,8 @@ tn_status tn_lm_batch_remove(tn_lm_batch *batch, int i)
     request *r = request_of(batch, i, call);
     if (!r)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "request",
-                                        "%d: the batch has had %d requests", i,
+                                        "%d: the batch has no such request; it "
+                                        "has had %d", i,
                                         batch->count);
     if (r->end == TN_LM_RUNNING)
         leave(batch, r, TN_LM_CANCELLED);

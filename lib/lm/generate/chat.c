@@ -27,7 +27,7 @@ static void add_members(tn__jinja *j, value *to, const char *json,
 {
     const value *more = tn__jinja_from_json(j, json, what);
     if (more->kind != TN__JINJA_DICT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s is no JSON object", what);
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s is not a JSON object", what);
     for (size_t i = 0; i < more->count; i++)
         tn__jinja_set(j, to, more->key[i], more->item[i]);
 }
@@ -114,7 +114,8 @@ static const value *render(tn__jinja *j, const tn_tokenizer *tokenizer,
     return tn__jinja_run(j, body, variables);
 }
 
-/* Sets the error. If there is no source yet, an argument was wrong. */
+/* Sets the error. If the template has not been read yet, an argument was
+ * wrong. */
 static void complain(const tn__jinja *j)
 {
     size_t line = 1, column = 1;
@@ -151,7 +152,8 @@ const char *tn_chat_render_with(tn_tokenizer *tokenizer,
     if (tn_options_take(tn_chat_render_type(), &o, options) < 0)
         return NULL;
     if (!tn_tokenizer_vocab_size(tokenizer)) {
-        tn_error_set(TN_ERR_ARGUMENT, "%s: tokenizer is NULL, or no tokenizer",
+        tn_error_set(TN_ERR_ARGUMENT, "%s: tokenizer is NULL or not a "
+                     "tokenizer",
                      call);
         return NULL;
     }

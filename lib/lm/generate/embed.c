@@ -24,8 +24,8 @@ typedef struct work {
     tn__lm_group *group[2];                   /* one allocation */
 } work;
 
-/* Makes the attention mask of a text. *mask is NULL if each token sees the
- * whole text. */
+/* Makes the attention mask of a text. *mask is NULL if each token attends to
+ * the whole text. */
 static bool make_mask(const work *w, int64_t length, int kind, tn_tensor **mask)
 {
     const tn__lm_spec *s = &w->lm->spec;

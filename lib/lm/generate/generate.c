@@ -13,7 +13,7 @@ struct tn_lm_result {
     tn_object object;
     tn_lm_batch *batch; /* kept; contains the generated tokens */
     int count;
-    int *order; /* owned; numbers of the requests, best first */
+    int *order; /* owned; indices of the requests, best first */
 };
 
 static void release(void *object)
@@ -134,7 +134,7 @@ int tn_lm_result_count(const tn_lm_result *result)
                : 0;
 }
 
-/* Returns the number of the request for result i, or -1. */
+/* Returns the index of the request for result i, or -1. */
 static int request_of(const tn_lm_result *result, int i, const char *call)
 {
     return result && tn_object_check(result, &result_class, call, "result") &&

@@ -39,7 +39,8 @@ bool tn__lm_can_decode(const tn_lm *lm, const char *call)
     const tn__lm_spec *s = &lm->spec;
     if (s->encoder) {
         tn_error_refuse_argument(TN_ERR_UNSUPPORTED, call, "lm",
-                                 "%s is an encoder: it predicts no next token",
+                                 "%s is an encoder, which cannot predict a "
+                                 "next token",
                                  s->family->type);
         return false;
     }

@@ -43,7 +43,7 @@ void tn__lm_batch_trim(tn_lm_batch *batch);
 /* Makes a mask (rows, keys) for queries that begin at `position` and keys that
  * begin at `key`: true where the query may read the key. A query does not read
  * keys after its own position. If window is not 0, it reads only the last
- * `window` of the others. */
+ * `window` keys up to its position. */
 tn_tensor *tn__lm_mask(int64_t rows, int64_t position, int64_t key,
                        int64_t keys, int64_t window);
 

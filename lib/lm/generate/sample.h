@@ -9,7 +9,8 @@ typedef struct tn__lm_sampler {
     tn_lm_batch_add_options o;
     int64_t vocab;
     uint64_t random;  /* state of the request's own generator */
-    int32_t *made;    /* owned; how often each token has been generated */
+    int32_t *made;    /* owned; number of times that each token has been
+                         generated */
     bool *prompted;   /* owned; whether each token is in the prompt */
     double *logit;    /* owned; scratch */
     int32_t *heap;    /* owned; scratch */

@@ -1,4 +1,4 @@
-/* gguf.c: opens a GGUF file, and makes tensors of what is in it.
+/* gguf.c: opens a GGUF file, and makes tensors of its contents.
  *
  * The file is mapped privately and writable: a program that writes to a tensor
  * of the file changes its own copy of the page. A read-only mapping would kill
@@ -110,7 +110,7 @@ tn_gguf *tn_gguf_open(const char *path)
         return tn_scope_result(scope, NULL);
     file->path = strdup(path);
     if (!file->path)
-        tn_error_set(TN_ERR_MEMORY, "gguf_open: memory ran out");
+        tn_error_set(TN_ERR_MEMORY, "gguf_open: out of memory");
     bool opened = file->path && map(file) == TN_OK &&
                   tn__gguf_parse(&file->header, file->map, file->bytes,
                                  file->path) == TN_OK;

@@ -14,7 +14,7 @@ struct tn_gguf {
 
 /* Checks the argument `file` of a call. For NULL it records an error. */
 bool tn__gguf_check(const tn_gguf *file, const char *call);
-/* Like tn__gguf_check, but NULL is no error: for calls that cannot fail. */
+/* Like tn__gguf_check, but NULL is not an error. For calls that cannot fail. */
 bool tn__gguf_is(const tn_gguf *file, const char *call);
 /* Frees the memory of a tensor's data, which is read from the file again if it
  * is used. Changes of the data are lost. */

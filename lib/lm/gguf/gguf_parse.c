@@ -1,9 +1,9 @@
 /* gguf_parse.c: parses the metadata and the list of tensors of a GGUF file.
  *
- * The file may be malicious. The parser knows how many bytes are left. Before
- * it allocates memory for a number of items, it checks that so many items can
- * fit in these bytes. So it uses at most a few times as much memory as the file
- * is long. */
+ * The file may be malicious. The parser tracks the number of bytes that are
+ * left. Before it allocates memory for a number of items, it checks that these
+ * items can fit in these bytes. So it uses at most a few times as much memory
+ * as the file's size. */
 #include <lm/gguf/gguf_parse.h>
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ typedef struct cursor {
 
 static tn_status fail_memory(void)
 {
-    return tn_error_set(TN_ERR_MEMORY, "gguf_open: memory ran out");
+    return tn_error_set(TN_ERR_MEMORY, "gguf_open: out of memory");
 }
 
 /* Names what is being read. Bytes that are not printable ASCII become '?', so
@@ -304,8 +304,8 @@ static tn_status take_entry(cursor *c, tn__gguf_entry *entry,
     if (!entry->type)
         return FAIL(c, WHERE "type %u is unknown", AT(c), number);
     if (entry->offset % alignment)
-        return FAIL(c, WHERE "its data is at offset %llu, which is no multiple "
-                    "of general.alignment, %llu", AT(c),
+        return FAIL(c, WHERE "its data is at offset %llu, which is not a "
+                    "multiple of general.alignment, %llu", AT(c),
                     (unsigned long long)entry->offset,
                     (unsigned long long)alignment);
     return measure(c, entry);

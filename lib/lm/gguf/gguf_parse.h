@@ -17,8 +17,8 @@ typedef struct tn__gguf_value {
     tn_gguf_kind kind;    /* type of the value */
     tn_gguf_kind item;    /* type of a list's items, else kind */
     int64_t count;        /* number of a list's items, else 1 */
-    const unsigned char *at; /* the first number, in the file */
-    tn_gguf_bytes *texts; /* owned: `count` texts, if item is TN_GGUF_TEXT */
+    const unsigned char *at; /* pointer to the first number in the file */
+    tn_gguf_bytes *texts; /* owned: `count` strings, if item is TN_GGUF_TEXT */
     char *text;           /* owned: the text, if kind is TN_GGUF_TEXT */
 } tn__gguf_value;
 
@@ -27,7 +27,7 @@ typedef struct tn__gguf_entry {
     const tn__gguf_type *type;
     int ndim;
     int64_t shape[TN_MAX_NDIM]; /* in PyTorch's order */
-    uint64_t offset, bytes; /* of the data, counted from the file's beginning */
+    uint64_t offset, bytes; /* offset of the data from the file's beginning */
 } tn__gguf_entry;
 
 typedef struct tn__gguf_header {
@@ -54,7 +54,7 @@ const tn__gguf_value *tn__gguf_value_find(const tn__gguf_header *header,
 const tn__gguf_entry *tn__gguf_entry_find(const tn__gguf_header *header,
                                           const char *name);
 
-/* Returns the bytes of a number of this type, or 0 for texts and lists. */
+/* Returns the bytes of a number of this type, or 0 for strings and lists. */
 unsigned tn__gguf_number_bytes(tn_gguf_kind kind);
 /* Returns the name of a type: "u32". */
 const char *tn__gguf_kind_name(tn_gguf_kind kind);

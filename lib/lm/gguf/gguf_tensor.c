@@ -1,4 +1,4 @@
-/* gguf_tensor.c: makes tensors of what is in a GGUF file. */
+/* gguf_tensor.c: makes tensors from a GGUF file. */
 #include <lm/gguf/gguf.h>
 
 #include <tenon/ops.h>

@@ -5,10 +5,10 @@
 #include <tenon/types.h>
 
 /* All types: GGUF's name and number, elements and bytes of a block, and the
- * dtype or block code by which Tenon reads it, or TN_DTYPE_NONE if it does not.
- * The sizes of types that are not read are needed, too: a file may contain such
- * a tensor, and its offset and size are checked. Source: GGML_QUANT_SIZES in
- * gguf-py. */
+ * dtype or block code by which Tenon reads it, or TN_DTYPE_NONE if Tenon does
+ * not read it. The sizes of types that are not read are needed, too: a file may
+ * contain such a tensor, and its offset and size are checked. Source:
+ * GGML_QUANT_SIZES in gguf-py. */
 #define TN__GGUF_TYPE_MAP(X)                                                  \
     X(F32, 0, 1, 4, TN_F32)                                                   \
     X(F16, 1, 1, 2, TN_F16)                                                   \

@@ -166,8 +166,8 @@ static tn_tensor *attend_group(const attention *a, tn_tensor *const qkv[3],
         return attend_row(a, part[0], k, v, mask);
     tn_tensor *q = tn_transpose(part[0], 0, 1);
     /* For half types, attention with one query rounds differently than with
-     * several. Computing a single query twice gives the same bits in both
-     * cases. */
+     * several. A single query is therefore computed twice, so that the results
+     * are bit-identical. */
     bool twice = g->count == 1 && tn_tensor_dtype(q) != TN_F32;
     if (twice) {
         q = tn_cat((tn_tensor *[]){q, q}, 2, 1);

@@ -93,7 +93,7 @@ tn__lm_scaling tn__lm_scaling_of(const char *name)
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Writes the JSON text of a value, shortened, for an error message. */
+/* Writes a value as JSON, shortened, for an error message. */
 static const char *value_text(const tn__json_value *value, char text[64])
 {
     if (!value)
@@ -170,7 +170,7 @@ static bool read_id(const tn__lm_config *config, const tn__lm_key *key,
         value = tn__json_at(value, 0);
     if (!tn__json_is(value, TN__JSON_INTEGER) || value->integer < -1 ||
         value->integer > INT32_MAX)
-        return tn__lm_refuse(config, key->name, "expected a token's number");
+        return tn__lm_refuse(config, key->name, "expected the id of a token");
     *to = value->integer;
     return true;
 }
@@ -181,7 +181,7 @@ static bool set_fallback(const tn__lm_config *config, const tn__lm_key *key,
     if (key->kind > TN__LM_KEY_ID || key->fallback == TN__LM_OPTIONAL)
         return true;
     if (key->fallback == TN__LM_REQUIRED)
-        return tn__lm_refuse(config, key->name, "the model needs it");
+        return tn__lm_refuse(config, key->name, "the model requires it");
     switch (key->kind) {
     case TN__LM_KEY_SIZE:
     case TN__LM_KEY_ID:
@@ -270,8 +270,9 @@ static bool check_unknown(const tn__lm_config *config,
         char text[64];
         tn_error_refuse_argument(
             TN_ERR_FORMAT, "lm_open", "path",
-            "%s: the family %s does not know \"%.80s\" (%s), which may change "
-            "what the model computes: remove the key if it does not matter",
+            "%s: the family %s does not support the key \"%.80s\" (%s), which "
+            "may change what the model computes: remove the key if it does not "
+            "matter",
             config->path, family->type, member->key, value_text(member, text));
         return false;
     }
@@ -294,7 +295,7 @@ bool tn__lm_read_layer_types(const tn__lm_config *config, tn__lm_spec *spec)
         return true;
     if (list->kind != TN__JSON_LIST || (int64_t)list->count != spec->layers)
         return tn__lm_refuse(config, "layer_types",
-                             "expected one text for each layer");
+                             "expected one string for each layer");
     int64_t i = 0;
     TN__JSON_EACH(item, list)
     {
@@ -318,13 +319,14 @@ static bool check_sizes(const tn__lm_config *config, tn__lm_spec *spec)
     else if (spec->heads > spec->hidden && spec->head_dim == 0)
         why = "there are more heads than hidden features";
     else if (spec->head_dim == 0 && spec->hidden % spec->heads)
-        why = "the hidden size is no multiple of the number of heads";
+        why = "the hidden size is not a multiple of the number of heads";
     if (!why && spec->head_dim == 0)
         spec->head_dim = spec->hidden / spec->heads;
     if (!why && spec->kv_heads == 0)
         spec->kv_heads = spec->heads;
     if (!why && spec->heads % spec->kv_heads)
-        why = "the number of heads is no multiple of that of key-value heads";
+        why = "the number of heads is not a multiple of the number of "
+              "key-value heads";
     if (!why && spec->experts &&
         (spec->experts_used < 1 || spec->experts_used > spec->experts))
         why = "more experts are used than there are";

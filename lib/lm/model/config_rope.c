@@ -80,7 +80,7 @@ static bool check_names(const tn__lm_config *config, const tn__json_value *at)
         if (!names[i] && !is_null(member)) {
             char key[160];
             tn_format(key, sizeof key, "rope_parameters.%.100s", member->key);
-            return tn__lm_refuse(config, key, "this key is not known");
+            return tn__lm_refuse(config, key, "this key is not supported");
         }
     }
     return true;
@@ -143,7 +143,7 @@ bool tn__lm_read_rope(const tn__lm_config *config, const tn__json_value *at,
     rope->scaling = type ? tn__lm_scaling_of(type) : TN__LM_ROPE_NONE;
     if (rope->scaling == TN__LM_ROPE_SCALINGS)
         return tn__lm_refuse(config, "rope_type",
-                             "a rotary scaling that is not known");
+                             "this rotary scaling is not supported");
     if (tn__json_is(tn__json_get(at, "truncate"), TN__JSON_FALSE))
         rope->truncate = false;
     if (!check_names(config, at) || !read_numbers(config, at, rope) ||

@@ -1,7 +1,7 @@
 /* experts.c: a mixture of experts. Which experts each token has chosen is read
  * back to the host. Then each expert runs once, on the rows of all tokens that
  * chose it. The outputs for a token are added in the order of the experts'
- * numbers. */
+ * indices. */
 #include <lm/model/layers.h>
 
 #include <inttypes.h>
@@ -16,10 +16,10 @@ typedef struct experts {
     bool normalize;
 } experts;
 
-/* The rows of x that chose an expert, and where their weights are in the
- * flattened (rows, used) matrix. A single row is listed twice, so that it is
- * computed as in a batch: the sum of a product with one row has another order.
- * `rows` is the number without this copy. */
+/* The rows of x that chose an expert, and the positions of their weights in the
+ * flattened (rows, used) matrix. A product with one row sums in another order
+ * than a product with several rows. So a single row is listed twice, and the
+ * result is the same as in a batch. `rows` does not count this copy. */
 typedef struct share {
     tn_tensor *row, *place;
     int64_t rows;

@@ -52,7 +52,7 @@ static bool finish(tn__lm_spec *spec, const tn__lm_config *config)
     int64_t every = tn__json_is(step, TN__JSON_INTEGER) ? step->integer : 6;
     if (every < 1)
         return tn__lm_refuse(config, "sliding_window_pattern",
-                             "expected 1 or more");
+                             "expected at least 1");
     for (int64_t i = 0; i < spec->layers; i++)
         spec->slides[i] = (i + 1) % every != 0;
     if (!(spec->attention_scale > 0))

@@ -166,7 +166,7 @@ static bool finish_qwen3_moe(tn__lm_spec *spec, const tn__lm_config *config)
         return tn__lm_refuse(config, "num_experts", "the model needs it");
     if (every < 1)
         return tn__lm_refuse(config, "decoder_sparse_step",
-                             "expected 1 or more");
+                             "expected at least 1");
     for (int64_t i = 0; i < spec->layers; i++)
         spec->dense[i] = (i + 1) % every != 0;
     TN__JSON_EACH(item, tn__json_get(config->root, "mlp_only_layers"))
@@ -174,7 +174,7 @@ static bool finish_qwen3_moe(tn__lm_spec *spec, const tn__lm_config *config)
         if (!tn__json_is(item, TN__JSON_INTEGER) || item->integer < 0 ||
             item->integer >= spec->layers)
             return tn__lm_refuse(config, "mlp_only_layers",
-                                 "expected numbers of layers");
+                                 "expected indices of layers");
         spec->dense[item->integer] = true;
     }
     return finish_qwen(spec, config);

@@ -1,7 +1,7 @@
-/* gguf_config.c: converts the metadata of a GGUF file to the text of an
- * equivalent config.json, so that the same code reads both (config.c). Each
- * architecture that GGUF knows is a row of `architectures`. Most keys are
- * common to all of them. */
+/* gguf_config.c: converts the metadata of a GGUF file to an equivalent
+ * config.json, so that the same code reads both (config.c). Each supported
+ * architecture is a row of `architectures`. Most keys are common to all of
+ * them. */
 #include <lm/model/gguf_config.h>
 
 #include <inttypes.h>
@@ -63,8 +63,8 @@ static const struct architecture {
     const char *name;       /* general.architecture */
     const char *model_type; /* in config.json */
     const key *names;       /* looked up before `common`; may be NULL */
-    const char *more;       /* JSON text of further members of config.json; may
-                               be NULL */
+    const char *more;       /* JSON of further members of config.json; may be
+                               NULL */
 } architectures[] = {
     {"llama", "llama", NULL, NULL},
     {"qwen2", "qwen2", NULL, NULL},
@@ -193,7 +193,7 @@ static bool add_keys(const reader *r)
             k = find_key(common, name + length + 1);
         if (!k)
             return refuse(r, name,
-                          "a key that is not known, and may change what "
+                          "this key is not supported, and it may change what "
                           "the model computes");
         if (k->name && !add_value(r, name, k->name))
             return false;
@@ -201,8 +201,8 @@ static bool add_keys(const reader *r)
     return true;
 }
 
-/* Checks the keys that have no place in config.json: each must have the value
- * that the architecture's models have. */
+/* Checks the keys that have no equivalent in config.json: each must have the
+ * value that the architecture's models have. */
 static bool check_fixed(const reader *r)
 {
     char buffer[128];
@@ -455,6 +455,7 @@ const char *tn__lm_gguf_pooling(tn_gguf *file)
     tn_format(name, sizeof name, "%s.pooling_type", is ? is : "");
     if (tn_gguf_kind_of(file, name) == TN_GGUF_NONE ||
         tn_gguf_ints(file, name, &type, 1) != TN_OK || type < 1 || type > 3)
-        return NULL; /* 0: none; tn__lm_gguf_config has refused others */
+        return NULL; /* 0 means none; tn__lm_gguf_config has rejected other
+                        values */
     return names[type];
 }

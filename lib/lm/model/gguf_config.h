@@ -5,9 +5,9 @@
 #include <lm/model/spec.h>
 #include <tenon/gguf.h>
 
-/* Returns the metadata of a GGUF file as the text of a config.json, in memory
- * from malloc that the caller frees. Returns NULL with an error that names the
- * key or the tensor. */
+/* Returns the metadata of a GGUF file as a config.json, a string from malloc
+ * that the caller frees. Returns NULL with an error that names the key or the
+ * tensor. */
 char *tn__lm_gguf_config(tn_gguf *file);
 /* Changes the fields of a spec that differ between Hugging Face's files of a
  * family and its GGUF files. */

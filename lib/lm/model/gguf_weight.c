@@ -60,7 +60,8 @@ tn_tensor *tn__lm_gguf_load(const tn__lm_weights *w, const tn__lm_entry *e,
         x = halves(x, e->heads);
     if (!blocks && tn_tensor_dtype(x) != w->dtype)
         x = tn_to_dtype(x, w->dtype);
-    /* the file and a copy should not take memory at once */
+    /* releases the file's pages, so that the file and the copy do not take
+     * memory at the same time */
     if (x && (e->heads || (!blocks && tn__lm_gguf_dtype(e) != w->dtype)))
         tn__gguf_discard(e->gguf, e->source);
     return x;

@@ -41,9 +41,9 @@ typedef struct tn__lm_pass {
     bool flat;
     int64_t rows; /* flat: number of rows of x; the groups together contain all
                      rows */
-    tn_tensor *cos[2], *sin[2]; /* (rows or time, dim), or with partner as
-                                   tn__lm_rotate_rows takes them; NULL without
-                                   rotary embedding */
+    tn_tensor *cos[2], *sin[2]; /* (rows or time, dim), or, with `partner`, in
+                                   the form that tn__lm_rotate_rows requires;
+                                   NULL without rotary embedding */
     tn_tensor *partner[2];      /* NULL in plain passes, and if only a part of a
                                    head rotates */
     tn_tensor *mask[2];         /* plain: as attn_mask of
@@ -88,9 +88,10 @@ bool tn__lm_rope_same(const tn__lm_rope *rope, int64_t a, int64_t b);
 /* Applies rotary embedding to x (..., time, heads, head_dim). cos and sin are
  * (time, dim). */
 tn_tensor *tn__lm_rotate(tn_tensor *x, tn_tensor *cos, tn_tensor *sin);
-/* Does the same, with the same bits, by one operator, which has no gradient. x
- * is (rows, heads, dim), cos and the signed sin are (rows, 1, dim). partner
- * (dim) has for each element of a head the element that it is combined with. */
+/* Does the same by one operator without a gradient. The results are
+ * bit-identical. x is (rows, heads, dim), cos and the signed sin are (rows, 1,
+ * dim). partner (dim) has for each element of a head the element that it is
+ * combined with. */
 tn_tensor *tn__lm_rotate_rows(tn_tensor *x, tn_tensor *cos, tn_tensor *sin,
                               tn_tensor *partner);
 tn_tensor *tn__lm_rotary_partner(int64_t dim);

@@ -53,9 +53,9 @@ typedef struct linear {
     int64_t in, out;
 } linear;
 
-/* The cpu gives a row of a product the same bits for all numbers of rows
- * (backends/cpu/prim/cpu_matmul.c). So a token has the same bits in a batch and
- * alone. */
+/* On the CPU, a row of a product does not depend on the number of rows
+ * (backends/cpu/prim/cpu_matmul.c). So the result for a token is bit-identical
+ * in a batch and alone. */
 static tn_tensor *linear_forward(tn_module *self, tn_tensor *x)
 {
     const linear *l = (const linear *)self;
@@ -267,8 +267,7 @@ tn_module *tn_lm_rms_norm_with(int64_t size,
     if (size < 1 || !(o.eps >= 0)) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "lm_rms_norm", size < 1 ? "size" : "eps",
-            "expected a size of at least 1 and an eps that "
-            "is not negative");
+            "expected a size of at least 1 and an eps of at least 0");
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

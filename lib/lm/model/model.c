@@ -8,7 +8,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* Returns the weight of a norm, which decides dtype and device of the model
+/* Returns the weight of a norm. Its dtype and device are those of the model,
  * because it is never in blocks. Every model has a last norm or a norm after
  * its embedding. */
 static tn_tensor *norm_weight(const tn_lm *lm)
@@ -161,8 +161,8 @@ tn_tensor *tn__lm_logits(tn_lm *lm, tn_tensor *x)
 /* ---- forward of the module ----------------------------------------------- */
 
 /* Makes the masks for padded sequences, (batch, 1, time, time), true where a
- * query may look. Not needed without padding, because attention then makes its
- * own mask. */
+ * query may read a key. Not needed without padding, because attention then
+ * makes its own mask. */
 static bool padded_masks(const tn_lm *lm, tn__lm_pass *pass, tn_tensor *mask,
                          int64_t batch, int64_t time)
 {

@@ -68,8 +68,8 @@ static bool refuse(const char *folder, const char *file, const char *what)
     return false;
 }
 
-/* Reads one pooling. Embeddings that join several, or have another one, would
- * silently be others. */
+/* Reads one pooling mode. Rejects several modes and unsupported modes, because
+ * the embeddings would be wrong. */
 static bool read_mode(tn_lm *lm, const char *folder, const tn__json_value *root)
 {
     static const char name[] = "1_Pooling/config.json",

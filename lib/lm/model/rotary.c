@@ -240,8 +240,8 @@ static void rotary_forward(tn_module *self, tn_tensor *const *in, int in_count,
     if (tn_tensor_ndim(x) < 3 || tn_tensor_size(x, -1) < r->rope.dim ||
         !tn_dtype_is_floating(tn_tensor_dtype(x))) {
         tn_error_refuse(TN_ERR_SHAPE, "lm_rotary", &(tn_given){"x", x}, 1,
-                        "expected a floating x of (..., time, heads, head_dim) "
-                        "whose head_dim is at least %" PRId64,
+                        "expected a floating-point x of (..., time, heads, "
+                        "head_dim) whose head_dim is at least %" PRId64,
                         r->rope.dim);
         return;
     }

@@ -239,8 +239,8 @@ tn_status tn_lm_save(tn_lm *lm, const char *path)
     if (lm->block_numel)
         return tn_error_refuse_argument(
             TN_ERR_UNSUPPORTED, call, "lm",
-            "its weights are in blocks, which a folder cannot hold: open the "
-            "GGUF file with .dtype");
+            "its weights are quantised blocks, which a folder cannot hold: "
+            "open the GGUF file with .dtype");
     if (mkdir(path, 0777) < 0 && errno != EEXIST) {
         fail(TN_ERR_IO, path, strerror(errno));
         return tn_error_code();

@@ -1,5 +1,5 @@
-/* spec.h: what config.json says about a model, and how a family of models maps
- * its keys and weight names to that. A family is one file of tables
+/* spec.h: the description of a model, and how a family of models maps the keys
+ * of config.json and the names of weights to it. A family is one file of tables
  * (family_NAME.c); README.md shows how to add one. */
 #ifndef TN_LIB_LM_MODEL_SPEC_H
 #define TN_LIB_LM_MODEL_SPEC_H
@@ -87,7 +87,7 @@ struct tn__lm_spec {
     double embed_scale;     /* factor of embeddings; 0: 1 */
     double attention_scale; /* factor of attention scores; 0: 1 /
                                sqrt(head_dim) */
-    bool scale_by_layer;    /* attention scores are divided by the number of the
+    bool scale_by_layer;    /* attention scores are divided by the index of the
                                layer, counted from 1 */
     double softcap;         /* if not 0, logits become softcap * tanh(logits /
                                softcap) */
@@ -110,14 +110,14 @@ struct tn__lm_spec {
 
     int64_t experts, experts_used, expert_inner;
     bool normalize_experts;
-    bool dense[TN__LM_MAX_LAYERS]; /* the layer has a plain MLP although others
-                                      have experts */
+    bool dense[TN__LM_MAX_LAYERS]; /* the layer has a plain MLP although other
+                                      layers have experts */
 };
 
 /* The weights and submodules of a model. tn__lm_family.names[] has a path for
- * each of them: from EMBED on relative to the model, from ATTENTION on relative
- * to a layer, from QUERY on to the attention module, from GATE on to the
- * MLP. */
+ * each of them: Paths of the roles from EMBED are relative to the model, from
+ * ATTENTION to a layer, from QUERY to the attention module, and from GATE to
+ * the MLP. */
 typedef enum tn__lm_role {
     TN__LM_EMBED,
     TN__LM_EMBED_POSITION,
@@ -166,7 +166,7 @@ typedef enum tn__lm_kind {
     TN__LM_KEY_ID,   /* a token id or null; of a list, the first element is
                         used */
     TN__LM_KEY_MUST, /* any value other than the fallback is an error */
-    TN__LM_KEY_TEXT, /* any text other than `only` is an error */
+    TN__LM_KEY_TEXT, /* any string other than `only` is an error */
     TN__LM_KEY_READ  /* not read by the table: the family's function finish
                         reads it */
 } tn__lm_kind;

@@ -42,7 +42,8 @@ struct tn__lm_weights {
     bool maps;            /* the device can use mapped memory */
     bool multiplies;      /* the device can multiply by weights in blocks */
     bool keep_blocks;     /* weights in blocks stay in blocks */
-    int64_t block_numel, block_bytes; /* of those that were taken as blocks */
+    int64_t block_numel, block_bytes; /* elements and bytes of the weights that
+                                         stay in blocks */
     char complaint[1600]; /* message about tensors that are missing or have
                              another shape */
     size_t complained;

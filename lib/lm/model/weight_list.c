@@ -73,7 +73,7 @@ bool tn__lm_weights_sort(tn__lm_weights *w, const char *path)
     for (size_t i = 1; i < w->count; i++)
         if (strcmp(w->entry[i - 1].name, w->entry[i].name) == 0) {
             tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
-                                     "%s: the tensor \"%.100s\" is there twice",
+                                     "%s: the tensor \"%.100s\" occurs twice",
                                      path, w->entry[i].name);
             return false;
         }

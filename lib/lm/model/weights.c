@@ -88,7 +88,7 @@ static bool add_file(tn__lm_weights *w, const char *path)
     }
     if (map && at != map->bytes) {
         tn_error_refuse_argument(TN_ERR_IO, call, "path",
-                                 "%s: was written to while it was opened",
+                                 "%s: the file changed while it was opened",
                                  path);
         return false;
     }
@@ -124,7 +124,8 @@ static bool add_shards(tn__lm_weights *w, const char *folder,
                 (int)sizeof path) {
             tn_error_refuse_argument(
                 TN_ERR_FORMAT, call, "path",
-                "%s: \"%.80s\" is not in a file of this folder", index_path,
+                "%s: the file of tensor \"%.80s\" must be in the same folder",
+                index_path,
                 member->key);
             fine = false;
             break;
@@ -153,7 +154,8 @@ static bool add_files(tn__lm_weights *w, const char *folder)
         strcat(path, ".index.json");
         if (access(path, F_OK) != 0) {
             tn_error_refuse_argument(TN_ERR_IO, call, "path",
-                                     "%s: has neither model.safetensors nor "
+                                     "%s: the folder has neither "
+                                     "model.safetensors nor "
                                      "model.safetensors.index.json",
                                      folder);
             return false;

@@ -32,8 +32,8 @@ tn_dtype tn__lm_weights_dtype(const tn__lm_weights *weights);
  * blocks. */
 int64_t tn__lm_weights_in_blocks(const tn__lm_weights *weights, int64_t *bytes);
 bool tn__lm_weights_has(const tn__lm_weights *weights, const char *name);
-/* Returns whether so many tensors were missing that the rest need not be built: a
- * config may name a great many experts that the files lack. False for NULL. */
+/* Returns whether too many tensors are missing to continue: a config may name
+ * very many experts that the files lack. False for NULL. */
 bool tn__lm_weights_give_up(const tn__lm_weights *weights);
 /* Marks a tensor as used, if it exists. */
 void tn__lm_weights_skip(tn__lm_weights *weights, const char *name);

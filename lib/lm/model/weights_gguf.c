@@ -1,8 +1,8 @@
 /* weights_gguf.c: reads weights from a GGUF file.
  *
- * Tensors of GGUF files have other names than in safetensors files, such as
- * "blk.3.attn_q.weight". A table maps them to roles (spec.h), and a family has
- * the name of each role. */
+ * Tensors of GGUF files have different names from those in safetensors files,
+ * such as "blk.3.attn_q.weight". A table maps them to roles (spec.h), and a
+ * family has the name of each role. */
 #include <lm/model/spec.h>
 #include <lm/model/weight_entry.h>
 

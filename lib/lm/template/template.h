@@ -2,13 +2,14 @@
  * published models use, with the settings of transformers: trim_blocks,
  * lstrip_blocks, no escaping, undefined names print as nothing.
  *
- * A template is cut into tokens (template_lex.c), which become a tree
- * (template_parse.c), which is run (template_run.c) with filters, tests,
- * methods and functions (a file each) on the values of template_value.c.
+ * A template is split into tokens (template_lex.c), and the tokens are parsed
+ * to a tree (template_parse.c). template_run.c runs the tree on the values of
+ * template_value.c. Filters, tests, methods and functions have a file each.
  *
- * What happens in a rendering ends with it: all memory is in one arena, and an
- * error jumps out of any depth (tn__jinja_fail does not return). Templates come
- * from files of others, so memory, steps, nesting and output have limits. */
+ * All memory of a rendering is in one arena, which is freed at its end. An
+ * error ends the rendering from any depth by longjmp (tn__jinja_fail does not
+ * return). Templates come from untrusted files, so memory, steps, nesting and
+ * output have limits. */
 #ifndef TN_LIB_LM_TEMPLATE_TEMPLATE_H
 #define TN_LIB_LM_TEMPLATE_TEMPLATE_H
 
@@ -48,8 +49,8 @@ typedef enum tn__jinja_kind {
 typedef struct tn__jinja_value {
     tn__jinja_kind kind;
     bool is_tuple; /* a list that is printed with parentheses */
-    bool is_safe;  /* the text is the result of the filter safe: a text that is
-                      joined to it is escaped */
+    bool is_safe;  /* the text is the result of the filter safe: a string that
+                      is joined to it is escaped */
     union {
         bool truth;
         int64_t integer;
@@ -163,7 +164,7 @@ typedef struct tn__jinja {
     char message[400];
     const char *source;
     size_t source_bytes;
-    size_t at; /* place of what is run, for messages */
+    size_t at; /* position of the code that is run, for messages */
     struct tn__jinja_block *blocks; /* the arena */
     size_t memory;
     int64_t steps;
@@ -226,10 +227,10 @@ bool tn__jinja_equal(tn__jinja *j, const tn__jinja_value *a,
 /* Below 0, 0, or above 0. Fails for values that have no order. */
 int tn__jinja_order(tn__jinja *j, const tn__jinja_value *a,
                     const tn__jinja_value *b);
-/* Whether `whole` has the item, the key, or the part of a text. */
+/* Whether `whole` has the item, the key, or the part of a string. */
 bool tn__jinja_in(tn__jinja *j, const tn__jinja_value *item,
                   const tn__jinja_value *whole);
-/* The items of a list, the keys of a dictionary, the characters of a text; an
+/* The items of a list, the keys of a dictionary, the characters of a string; an
  * undefined value has none. Fails for others. */
 const tn__jinja_value *tn__jinja_items(tn__jinja *j, const tn__jinja_value *v);
 /* Elements, members or characters. Fails for values without a length. */
@@ -240,7 +241,8 @@ uint32_t tn__jinja_character(const char *text, size_t bytes, size_t *i);
 /* "a list", for messages. */
 const char *tn__jinja_kind_name(const tn__jinja_value *v);
 
-/* ---- texts that grow, and values as text: template_text.c ---------------- */
+/* ---- strings that grow, and values as text: template_text.c
+ * ---------------- */
 
 void tn__jinja_add(tn__jinja *j, tn__jinja_text *to, const char *text,
                    size_t bytes);
@@ -248,7 +250,7 @@ const tn__jinja_value *tn__jinja_text_end(tn__jinja *j, tn__jinja_text *text);
 /* Adds a value as it is printed, or, with `quoted`, as it is in a list. */
 void tn__jinja_add_value(tn__jinja *j, tn__jinja_text *to,
                          const tn__jinja_value *v, bool quoted);
-/* A text as it is, another value as it is printed. */
+/* A string as it is, another value as it is printed. */
 const tn__jinja_value *tn__jinja_string(tn__jinja *j,
                                         const tn__jinja_value *v);
 /* Adds a value as Python's json.dumps writes it. indent < 0: in one line. */
@@ -316,7 +318,8 @@ typedef struct tn__jinja_loop {
     struct tn__jinja_scope *outer; /* the scope around the loop */
     const tn__jinja_value *list;
     size_t at;
-    int64_t depth;                  /* of recursion: 0 for the outermost loop */
+    int64_t depth;                  /* depth of recursion; 0 for the outermost
+                                       loop */
     const tn__jinja_value *changed; /* the arguments of the last call of
                                        changed, as a list, or NULL */
 } tn__jinja_loop;
@@ -355,13 +358,14 @@ const tn__jinja_value *tn__jinja_method(tn__jinja *j,
                                         const tn__jinja_value *self,
                                         const char *name,
                                         const tn__jinja_arguments *arguments);
-/* Calls a method of a text on any value, which is converted to a text first, as
- * by the filters of the same names. The first NULL ends the arguments. */
+/* Calls a method of a string on any value, which is converted to a string
+ * first, as by the filters of the same names. The first NULL ends the
+ * arguments. */
 const tn__jinja_value *tn__jinja_text_method(tn__jinja *j, const char *name,
                                              const tn__jinja_value *v,
                                              const tn__jinja_value *const *a,
                                              size_t count);
-/* The operator % and the method format of a text: template_format.c. */
+/* The operator % and the method format of a string: template_format.c. */
 const tn__jinja_value *tn__jinja_percent(tn__jinja *j,
                                          const tn__jinja_value *format,
                                          const tn__jinja_value *values);

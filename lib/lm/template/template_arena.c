@@ -29,7 +29,7 @@ void *tn__jinja_allocate(tn__jinja *j, size_t count, size_t bytes)
 {
     struct tn__jinja_block *b = j->blocks;
     if (count > TN__JINJA_MOST_MEMORY / bytes)
-        tn__jinja_fail(j, TN_ERR_MEMORY, "it needs more than %d MiB",
+        tn__jinja_fail(j, TN_ERR_MEMORY, "the template needs more than %d MiB",
                        TN__JINJA_MOST_MEMORY >> 20);
     size_t need = count * bytes;
     need = (need + sizeof(max_align_t) - 1) / sizeof(max_align_t) *
@@ -37,7 +37,8 @@ void *tn__jinja_allocate(tn__jinja *j, size_t count, size_t bytes)
     if (!b || b->room - b->used < need) {
         const size_t room = need > 65536 ? need : 65536;
         if (room > TN__JINJA_MOST_MEMORY - j->memory)
-            tn__jinja_fail(j, TN_ERR_MEMORY, "it needs more than %d MiB",
+            tn__jinja_fail(j, TN_ERR_MEMORY, "the template needs more than %d "
+                           "MiB",
                            TN__JINJA_MOST_MEMORY >> 20);
         b = malloc(sizeof *b + room);
         if (!b)
@@ -63,7 +64,8 @@ void tn__jinja_free(tn__jinja *j)
 void tn__jinja_step(tn__jinja *j, size_t count)
 {
     if (count > (size_t)(TN__JINJA_MOST_STEPS - j->steps))
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "it takes more than %d steps",
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "the template takes more than %d "
+                       "steps",
                        TN__JINJA_MOST_STEPS);
     j->steps += (int64_t)count;
 }
@@ -71,7 +73,8 @@ void tn__jinja_step(tn__jinja *j, size_t count)
 void tn__jinja_enter(tn__jinja *j)
 {
     if (++j->depth > TN__JINJA_MOST_DEPTH)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "it is nested more than %d deep",
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "the template is nested more "
+                       "than %d deep",
                        TN__JINJA_MOST_DEPTH);
 }
 

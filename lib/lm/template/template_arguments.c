@@ -1,5 +1,5 @@
 /* template_arguments.c: the arguments of filters, tests, functions and methods
- * in chat templates: by place or by name, and checked. */
+ * in chat templates: by position or by name, and their checks. */
 #include <lm/template/template.h>
 
 #include <string.h>

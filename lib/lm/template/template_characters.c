@@ -1,6 +1,6 @@
-/* template_characters.c: methods of texts in chat templates that look at single
- * characters: strip, letters in another case, isalpha and its like. They behave
- * as in Python. */
+/* template_characters.c: methods of strings in chat templates that look at
+ * single characters: strip, letters in another case, isalpha and its like. They
+ * behave as in Python. */
 #include <lm/template/template_methods.h>
 #include <lm/tokenizer/unicode.h>
 
@@ -10,8 +10,8 @@ typedef tn__jinja_value value;
 
 /* ---- characters ---------------------------------------------------------- */
 
-/* Returns the bytes of the character at the beginning of a text if it is blank
- * (by Python's str.isspace), else 0. */
+/* Returns the bytes of the character at the beginning of a string if it is
+ * blank (by Python's str.isspace), else 0. */
 size_t tn__jinja_blank(const char *text, size_t bytes)
 {
     static const char *const wide[] = {
@@ -58,7 +58,7 @@ const value *tn__jinja_text_argument(tn__jinja *j, const value *v,
     if (!v || v->kind == TN__JINJA_NONE)
         return NULL;
     if (v->kind != TN__JINJA_TEXT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s gets %s, not a text", what,
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s gets %s, not a string", what,
                        tn__jinja_kind_name(v));
     return v;
 }

@@ -68,7 +68,7 @@ static node *primary(parser *p)
         n = constant(p, (p->t++)->value);
         while (n->value->kind == TN__JINJA_TEXT &&
                p->t->kind == TN__JINJA_T_CONSTANT &&
-               p->t->value->kind == TN__JINJA_TEXT) { /* adjacent texts are
+               p->t->value->kind == TN__JINJA_TEXT) { /* adjacent strings are
                                                          joined, as in Python */
             tn__jinja_text both = {0};
             tn__jinja_add(p->j, &both, n->value->text, n->value->bytes);

@@ -40,7 +40,7 @@ static const value *f_title(tn__jinja *j, const value *v, const value **a)
 static const value *f_replace(tn__jinja *j, const value *v, const value **a)
 {
     if (!a[0] || !a[1])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "replace needs two texts");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "replace needs two strings");
     return tn__jinja_text_method(j, "replace", v, a, 3);
 }
 
@@ -76,8 +76,8 @@ static const value *f_tojson(tn__jinja *j, const value *v, const value **a)
     return tn__jinja_text_end(j, &text);
 }
 
-/* Returns the member of an item that a path names: "function.name", or a
- * number. */
+/* Returns the member of an item that a path names: "function.name", or an
+ * index. */
 const value *tn__jinja_attribute(tn__jinja *j, const value *v,
                                  const value *path)
 {
@@ -88,7 +88,7 @@ const value *tn__jinja_attribute(tn__jinja *j, const value *v,
                    : tn__jinja_undefined(j, "an item");
     }
     if (path->kind != TN__JINJA_TEXT || strlen(path->text) != path->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s, not a text",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "an attribute is %s, not a string",
                        tn__jinja_kind_name(path));
     for (const char *at = path->text;;) {
         const size_t length = strcspn(at, ".");
@@ -185,7 +185,8 @@ static const value *f_last(tn__jinja *j, const value *v, const value **a)
     return end_of(j, v, true);
 }
 
-/* Compares as Jinja does without case_sensitive: ignores the case of texts. */
+/* Compares as Jinja does without case_sensitive: ignores the case of
+ * strings. */
 static int order_of(tn__jinja *j, const value *a, const value *b, bool exact)
 {
     const value *none = NULL;
@@ -324,7 +325,7 @@ static const value *f_safe(tn__jinja *j, const value *v, const value **a)
     return safe;
 }
 
-/* Converts a value to a number. Texts are read as by Python's float(), which
+/* Converts a value to a number. Strings are read as by Python's float(), which
  * rejects hexadecimal numbers. */
 static bool number_of(const value *v, double *x)
 {

@@ -1,5 +1,5 @@
-/* template_format.c: formats texts of chat templates as Python does: "%s" % x,
- * the filter format, and "{}".format(x). */
+/* template_format.c: formats strings of chat templates as Python does: "%s" %
+ * x, the filter format, and "{}".format(x). */
 #include <lm/template/template.h>
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ static void pad(tn__jinja *j, tn__jinja_text *to, char fill, int64_t count)
         tn__jinja_add(j, to, &fill, 1);
 }
 
-/* Appends a sign and a text, with fill characters to reach s->width. */
+/* Appends a sign and a string, with fill characters to reach s->width. */
 static void add_aligned(tn__jinja *j, tn__jinja_text *to, const spec *s,
                         const char *sign, const char *text, size_t bytes,
                         char align)
@@ -349,8 +349,8 @@ static void add_field(tn__jinja *j, tn__jinja_text *to, const value *v,
     }
 }
 
-/* Returns the value of a field, which is given by its number, by its name, or
- * is the next one. */
+/* Returns the value of a field, given by its index or its name, or the next
+ * value if neither is given. */
 static const value *field_value(tn__jinja *j, const tn__jinja_arguments *given,
                                 const char *name, size_t bytes, int64_t *next)
 {
@@ -365,7 +365,7 @@ static const value *field_value(tn__jinja *j, const tn__jinja_arguments *given,
                            "are not supported");
     }
     if (!bytes || digits) {
-        /* *next is -1 once a field has had a number */
+        /* *next is -1 once a field has had an index */
         if (bytes ? *next > 0 : *next < 0)
             tn__jinja_fail(j, TN_ERR_ARGUMENT,
                            "a format cannot mix {} and numbered fields such as "

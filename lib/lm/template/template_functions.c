@@ -55,7 +55,7 @@ static const value *strftime_now(tn__jinja *j, const value *format)
     if (format->kind != TN__JINJA_TEXT || format->bytes > 100 ||
         strlen(format->text) != format->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "strftime_now needs a text of at most 100 bytes");
+                       "strftime_now needs a string of at most 100 bytes");
     /* accepts only conversions that Python has on every machine */
     for (const char *at = format->text; (at = strchr(at, '%'));) {
         at++;
@@ -102,6 +102,6 @@ const value *tn__jinja_function(tn__jinja *j, const char *name,
         tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s needs an argument", name);
     if (*name == 's')
         return strftime_now(j, a[0]);
-    tn__jinja_fail(j, TN_ERR_ARGUMENT, "the template refuses this chat: %.300s",
+    tn__jinja_fail(j, TN_ERR_ARGUMENT, "the template rejects this chat: %.300s",
                    tn__jinja_string(j, a[0])->text);
 }

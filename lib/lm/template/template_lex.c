@@ -143,7 +143,7 @@ static size_t read_escape(lexer *l, char *out)
 {
     static const char from[] = "abfnrtv\\'\"", to[] = "\a\b\f\n\r\t\v\\'\"";
     if (l->at >= l->bytes)
-        tn__jinja_fail(l->j, TN_ERR_FORMAT, "a text does not end");
+        tn__jinja_fail(l->j, TN_ERR_FORMAT, "a string has no closing quote");
     const char c = l->text[l->at++];
     const char *known = memchr(from, c, sizeof from - 1);
     if (known) {
@@ -174,7 +174,8 @@ static size_t read_escape(lexer *l, char *out)
         l->at++;
     }
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        tn__jinja_fail(l->j, TN_ERR_FORMAT, "\\%c is no character", c);
+        tn__jinja_fail(l->j, TN_ERR_FORMAT, "\\%c does not encode a valid "
+                       "character", c);
     return write_character(out, code);
 }
 
@@ -186,7 +187,7 @@ static void read_text(lexer *l)
     while (end < l->text + l->bytes && *end != quote)
         end += *end == '\\' ? 2 : 1;
     if (end >= l->text + l->bytes)
-        tn__jinja_fail(l->j, TN_ERR_FORMAT, "a text does not end");
+        tn__jinja_fail(l->j, TN_ERR_FORMAT, "a string has no closing quote");
     char *text =
         tn__jinja_allocate(l->j, (size_t)(end - l->text) - l->at + 5, 1);
     size_t n = 0;
@@ -198,7 +199,7 @@ static void read_text(lexer *l)
             text[n++] = c;
     }
     l->at++;
-    add(l, TN__JINJA_T_CONSTANT, begin, "a text", 6,
+    add(l, TN__JINJA_T_CONSTANT, begin, "a string", 8,
         tn__jinja_text_of(l->j, text, n));
 }
 

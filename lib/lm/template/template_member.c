@@ -1,5 +1,5 @@
 /* template_member.c: members of values in chat templates: a.name, a[i], and
- * slices a[b:c:d] of lists and texts. */
+ * slices a[b:c:d] of lists and strings. */
 #include <lm/template/template.h>
 
 #include <string.h>
@@ -41,7 +41,7 @@ const value *tn__jinja_member(tn__jinja *j, const value *of, const char *name)
     return v ? v : tn__jinja_undefined(j, name);
 }
 
-/* Returns the byte offset of character i of a text. */
+/* Returns the byte offset of character i of a string. */
 static size_t place(const value *text, int64_t i)
 {
     size_t at = 0;
@@ -87,7 +87,8 @@ static int64_t bound(tn__jinja *j, const value *v, int64_t none, int64_t count,
     if (!v || v->kind == TN__JINJA_NONE)
         return none;
     if (v->kind != TN__JINJA_INT && v->kind != TN__JINJA_BOOL)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice by %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a bound of a slice is %s; expected "
+                       "an integer",
                        tn__jinja_kind_name(v));
     int64_t at = tn__jinja_whole(v);
     if (at < 0)
@@ -101,16 +102,18 @@ const value *tn__jinja_slice(tn__jinja *j, const value *of,
     if (of->kind == TN__JINJA_UNDEFINED)
         no_member(j, of, "items");
     if (of->kind != TN__JINJA_LIST && of->kind != TN__JINJA_TEXT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice of %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s cannot be sliced",
                        tn__jinja_kind_name(of));
     int64_t step = 1;
     if (by && by->kind == TN__JINJA_INT)
         step = by->integer;
     else if (by && by->kind != TN__JINJA_NONE)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice by steps of %s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "the step of a slice is %s; "
+                       "expected an integer",
                        tn__jinja_kind_name(by));
     if (!step)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "a slice by steps of 0");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "the step of a slice is 0; expected "
+                       "any other integer");
     const value *all = tn__jinja_items(j, of);
     const int64_t count = (int64_t)all->count;
     if (step > count)

@@ -151,8 +151,8 @@ const value *tn__jinja_method(tn__jinja *j, const value *self, const char *name,
     return row->call(j, self, a);
 }
 
-/* Calls a method of a text on any value. First converts the value to a text, as
- * the filters of the same names do. */
+/* Calls a method of a string on any value. First converts the value to a
+ * string, as the filters of the same names do. */
 const value *tn__jinja_text_method(tn__jinja *j, const char *name,
                                    const value *v, const value *const *a,
                                    size_t count)

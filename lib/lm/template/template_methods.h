@@ -18,10 +18,10 @@ extern const tn__jinja_method_row tn__jinja_part_methods[];
 
 /* ---- characters: template_characters.c ----------------------------------- */
 
-/* Returns the bytes of the character at the beginning of a text if it is blank
- * (by Python's str.isspace), else 0. */
+/* Returns the bytes of the character at the beginning of a string if it is
+ * blank (by Python's str.isspace), else 0. */
 size_t tn__jinja_blank(const char *text, size_t bytes);
-/* Returns the bytes of the character at the beginning of a text. */
+/* Returns the bytes of the character at the beginning of a string. */
 size_t tn__jinja_character_bytes(const char *text, size_t bytes);
 /* Returns the text without the characters of `set`, or without blanks, at its
  * ends. */
@@ -29,7 +29,8 @@ const tn__jinja_value *tn__jinja_strip(tn__jinja *j,
                                        const tn__jinja_value *self,
                                        const tn__jinja_value *set, bool left,
                                        bool right);
-/* Returns an argument, which must be a text. NULL if it is none or missing. */
+/* Returns an argument, which must be a string. NULL if it is none or
+ * missing. */
 const tn__jinja_value *tn__jinja_text_argument(tn__jinja *j,
                                                const tn__jinja_value *v,
                                                const char *what);

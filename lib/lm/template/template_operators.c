@@ -87,7 +87,7 @@ static const value *join_lists(tn__jinja *j, const value *a, const value *b)
     return list;
 }
 
-/* Appends a text, with the special characters of HTML escaped. */
+/* Appends a string, with the special characters of HTML escaped. */
 static void add_escaped(tn__jinja *j, tn__jinja_text *to, const value *v)
 {
     static const struct {
@@ -107,8 +107,8 @@ static void add_escaped(tn__jinja *j, tn__jinja_text *to, const value *v)
     }
 }
 
-/* Returns a + b (escapes is true) or a ~ b. As in Jinja, only + escapes a text
- * that is joined to a safe one. */
+/* Returns a + b (escapes is true) or a ~ b. As in Jinja, only + escapes a
+ * string that is joined to a safe one. */
 static const value *join_texts(tn__jinja *j, const value *a, const value *b,
                                bool escapes)
 {

@@ -2,7 +2,7 @@
  * the grammar of Jinja 2.
  *
  * Statements, filters and tests of Jinja that Tenon does not have are errors.
- * The message has the name and the place. */
+ * The message has the name and the position. */
 #include <lm/template/template_parse.h>
 
 typedef tn__jinja_parser parser;

@@ -1,6 +1,6 @@
-/* template_parse.h: what the two parts of the parser share: the place in the
- * tokens, and the rules of expressions (template_expressions.c), which
- * statements (template_parse.c) contain. */
+/* template_parse.h: declarations that the two parts of the parser share: the
+ * position in the tokens, and the rules of expressions
+ * (template_expressions.c), which statements (template_parse.c) contain. */
 #ifndef TN_LIB_LM_TEMPLATE_TEMPLATE_PARSE_H
 #define TN_LIB_LM_TEMPLATE_TEMPLATE_PARSE_H
 

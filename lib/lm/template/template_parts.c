@@ -1,5 +1,5 @@
-/* template_parts.c: methods of texts in chat templates that find, split, join
- * and pad parts of a text. They behave as in Python. */
+/* template_parts.c: methods of strings in chat templates that find, split, join
+ * and pad parts of a string. They behave as in Python. */
 #include <lm/template/template_methods.h>
 
 #include <string.h>
@@ -49,7 +49,7 @@ static const value *m_split(tn__jinja *j, const value *self, const value **a)
         return split_blanks(j, self, most);
     if (!by->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "split needs a separator that is not empty");
+                       "split needs a non-empty separator");
     value *list = tn__jinja_list(j);
     tn__jinja_step(j, self->bytes / 64);
     for (size_t at = 0;;) {
@@ -74,7 +74,7 @@ static const value *m_replace(tn__jinja *j, const value *self, const value **a)
     int64_t most = count_argument(j, a[2]);
     tn__jinja_text text = {0};
     if (!old || !new)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "replace needs two texts");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "replace needs two strings");
     tn__jinja_step(j, self->bytes / 64);
     for (size_t at = 0; at <= self->bytes;) {
         const char *found = most-- == 0 ? NULL
@@ -107,7 +107,8 @@ static bool has_end(const value *self, const value *part, bool front)
                   part->text, part->bytes) == 0;
 }
 
-/* Like Python's startswith and endswith, takes a text or a list of texts. */
+/* Like Python's startswith and endswith, takes a string or a list of
+ * strings. */
 static const value *has_any_end(tn__jinja *j, const value *self,
                                 const value *part, bool front)
 {
@@ -115,7 +116,7 @@ static const value *has_any_end(tn__jinja *j, const value *self,
         const value *text =
             tn__jinja_text_argument(j, part, "startswith or endswith");
         if (!text)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "startswith needs a text");
+            tn__jinja_fail(j, TN_ERR_ARGUMENT, "startswith needs a string");
         return tn__jinja_bool(has_end(self, text, front));
     }
     for (size_t i = 0; i < part->count; i++)
@@ -140,7 +141,7 @@ static const value *without_end(tn__jinja *j, const value *self,
 {
     part = tn__jinja_text_argument(j, part, "removeprefix or removesuffix");
     if (!part)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "removeprefix needs a text");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "removeprefix needs a string");
     const size_t n = has_end(self, part, front) ? part->bytes : 0;
     return tn__jinja_text_of(j, self->text + (front ? n : 0), self->bytes - n);
 }
@@ -181,8 +182,8 @@ static const value *m_splitlines(tn__jinja *j, const value *self,
              at++)
             if (is_odd_end(self->text + at, self->bytes - at))
                 tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                               "splitlines supports no other ends of lines "
-                               "than \\n and \\r");
+                               "splitlines supports only the line ends \\n and "
+                               "\\r");
         tn__jinja_append(j, list,
                          tn__jinja_text_of(j, self->text + begin, at - begin));
         at += at + 1 < self->bytes && self->text[at] == '\r' &&
@@ -192,13 +193,13 @@ static const value *m_splitlines(tn__jinja *j, const value *self,
     return list;
 }
 
-/* Returns how often a text occurs in another. */
+/* Returns how often a string occurs in another. */
 static const value *m_count(tn__jinja *j, const value *self, const value **a)
 {
     const value *part = tn__jinja_text_argument(j, a[0], "count");
     int64_t count = 0;
     if (!part || !part->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "count needs a text");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "count needs a string");
     tn__jinja_step(j, self->bytes / 64);
     for (size_t at = 0;; count++) {
         const char *found = memmem(self->text + at, self->bytes - at,
@@ -237,10 +238,10 @@ static const value *find_part(tn__jinja *j, const value *self,
     part = tn__jinja_text_argument(j, part, name);
     if (!part)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "the method %s needs a text as its argument", name);
+                       "the method %s needs a string as its argument", name);
     const int64_t at = place_in(j, self, part, *name == 'r');
     if (at < 0 && strstr(name, "index"))
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s does not find the text %.60s",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s does not find the string %.60s",
                        name, part->text);
     return tn__jinja_int(j, at);
 }
@@ -272,7 +273,7 @@ static const value *partition(tn__jinja *j, const value *self,
     by = tn__jinja_text_argument(j, by, "partition");
     if (!by || !by->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "partition needs a separator that is not empty");
+                       "partition needs a non-empty separator");
     const int64_t characters = place_in(j, self, by, from_right);
     size_t end = 0;
     for (int64_t i = 0; i < characters; i++)
@@ -306,7 +307,7 @@ static const value *m_rpartition(tn__jinja *j, const value *self,
     return partition(j, self, a[0], true);
 }
 
-/* Splits at the last occurrences of a text first. */
+/* Splits at the last occurrences of a string first. */
 static const value *m_rsplit(tn__jinja *j, const value *self, const value **a)
 {
     int64_t most = count_argument(j, a[1]);
@@ -400,7 +401,7 @@ static const value *m_join(tn__jinja *j, const value *self, const value **a)
         const value *item = tn__jinja_text_argument(j, list->item[i], "join");
         if (!item)
             tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                           "join needs texts, but an item is none");
+                           "join needs strings, but an item is none");
         if (i)
             tn__jinja_add(j, &text, self->text, self->bytes);
         tn__jinja_add(j, &text, item->text, item->bytes);

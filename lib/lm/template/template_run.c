@@ -236,7 +236,7 @@ static const value *call_value(tn__jinja *j, const value *of,
         return tn__jinja_function(j, of->text, given);
     if (of->kind == TN__JINJA_UNDEFINED)
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "there is no function or method %.60s", of->text);
+                       "no function or method is named %.60s", of->text);
     tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s cannot be called",
                    tn__jinja_kind_name(of));
 }
@@ -308,7 +308,7 @@ static const value *eval_kind(tn__jinja *j, const node *n)
         j->at = n->at;
         return tn__jinja_bool(tn__jinja_test(j, n->name, v, &given));
     default:
-        tn__jinja_fail(j, TN_ERR_STATE, "a statement as an expression");
+        tn__jinja_fail(j, TN_ERR_STATE, "a statement is used as an expression");
     }
 }
 
@@ -336,7 +336,8 @@ static void assign(tn__jinja *j, const node *target, const value *v)
         if (i < list->count)
             set_name(j, t->name, list->item[i]);
     if (i != list->count)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%zu values for %zu names",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%zu values are assigned to %zu "
+                       "names",
                        list->count, i);
 }
 
@@ -350,7 +351,7 @@ static void set_target(tn__jinja *j, const node *n, const value *v)
     }
     const value *space = eval_name(j, n->d);
     if (space->kind != TN__JINJA_NAMESPACE)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s is no namespace, so %s.%s "
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s is not a namespace, so %s.%s "
                        "cannot be set", n->d->name, n->d->name, n->name);
     tn__jinja_set_name(j, (value *)(uintptr_t)space, n->name, v);
 }
@@ -538,7 +539,7 @@ static int run_one(tn__jinja *j, const node *n)
     case TN__JINJA_CONTINUE:
         return CONTINUES;
     default:
-        tn__jinja_fail(j, TN_ERR_STATE, "an expression as a statement");
+        tn__jinja_fail(j, TN_ERR_STATE, "an expression is used as a statement");
     }
     return GOES_ON;
 }

@@ -1,4 +1,4 @@
-/* template_text.c: texts that grow, and values as text: as they are printed,
+/* template_text.c: strings that grow, and values as text: as they are printed,
  * and as JSON, which is also read. Both have the digits and escapes of
  * Python. */
 #include <lm/template/template.h>
@@ -18,7 +18,7 @@ void tn__jinja_add(tn__jinja *j, tn__jinja_text *to, const char *text,
                    size_t bytes)
 {
     if (bytes > TN__JINJA_MOST_OUTPUT - to->bytes)
-        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "a text is longer than %d MiB",
+        tn__jinja_fail(j, TN_ERR_UNSUPPORTED, "a string is longer than %d MiB",
                        TN__JINJA_MOST_OUTPUT >> 20);
     if (to->room - to->bytes <= bytes) {
         const size_t room = 2 * to->room + bytes + 64;
@@ -75,7 +75,7 @@ static void add_real(tn__jinja *j, tn__jinja_text *to, double x, bool json)
     add_word(j, to, out);
 }
 
-/* Appends a text as Python's repr prints it. */
+/* Appends a string as Python's repr prints it. */
 static void add_quoted(tn__jinja *j, tn__jinja_text *to, const value *v)
 {
     const bool twice = memchr(v->text, '\'', v->bytes) &&
@@ -320,7 +320,7 @@ const value *tn__jinja_from_json(tn__jinja *j, const char *text,
     const tn__json_value *root = tn__json_read(&json, copy, bytes);
     if (!root)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "%s is no JSON: line %zu, column %zu: %s", what,
+                       "%s is not valid JSON: line %zu, column %zu: %s", what,
                        json.line, json.column, json.error);
     return from_json(j, root);
 }

@@ -1,4 +1,4 @@
-/* template_value.c: the values of chat templates: numbers, texts, lists,
+/* template_value.c: the values of chat templates: numbers, strings, lists,
  * dictionaries. Makes, reads and compares them. */
 #include <lm/template/template.h>
 
@@ -134,7 +134,7 @@ const char *tn__jinja_kind_name(const value *v)
 {
     static const char *const names[] = {
         "an undefined value", "none",         "a boolean", "an integer",
-        "a float",            "a text",       "a list",    "a dictionary",
+        "a float",            "a string",       "a list",    "a dictionary",
         "a namespace",        "a method",     "a macro",   "a function",
         "a loop"};
     return names[v->kind];
@@ -238,7 +238,7 @@ int tn__jinja_order(tn__jinja *j, const value *a, const value *b)
     if (tn__jinja_is_number(a) && tn__jinja_is_number(b))
         return order_numbers(a, b);
     if (a->kind != TN__JINJA_TEXT || b->kind != TN__JINJA_TEXT)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s and %s have no order",
+        tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s and %s cannot be compared",
                        tn__jinja_kind_name(a), tn__jinja_kind_name(b));
     const size_t less = a->bytes < b->bytes ? a->bytes : b->bytes;
     const int first = memcmp(a->text, b->text, less);
@@ -251,7 +251,8 @@ bool tn__jinja_in(tn__jinja *j, const value *item, const value *all)
         return tn__jinja_get(j, all, item) != NULL;
     if (all->kind == TN__JINJA_TEXT) {
         if (item->kind != TN__JINJA_TEXT)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "%s cannot be in a text",
+            tn__jinja_fail(j, TN_ERR_ARGUMENT, "the operator in searches a "
+                           "string for a string, not for %s",
                            tn__jinja_kind_name(item));
         tn__jinja_step(j, all->bytes / 64);
         return memmem(all->text, all->bytes, item->text, item->bytes) != NULL;

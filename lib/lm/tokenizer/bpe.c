@@ -1,5 +1,6 @@
 /* bpe.c: byte pair encoding. Adjacent symbols are merged until no pair can be
- * merged. Each step merges the best pair; of equally good pairs, the leftmost.
+ * merged. Each step merges the best pair, or the leftmost of several equally
+ * good pairs.
  *
  * For BPE, the file lists which pairs merge. For RANKS and SCORES, two symbols
  * merge if their concatenated text is a token; the pair with the lowest id

@@ -1,4 +1,4 @@
-/* detokenize.c: makes text of ids: of all at once, or one id after another.
+/* detokenize.c: converts ids to text, all at once or one id after another.
  * decode.c has the decoders that a tokenizer consists of. */
 #include <lm/tokenizer/pipeline.h>
 

@@ -235,7 +235,7 @@ static bool read_llama(tn_tokenizer *t, tn__reader *reader, vocab_file *f,
     if (!score)
         tn_error_set(TN_ERR_MEMORY, "tokenizer_open: out of memory");
     else if (!good)
-        refuse(reader, KEY("scores"), "has not one score for each token");
+        refuse(reader, KEY("scores"), "must have one score for each token");
     good = good &&
            tn_gguf_reals(f->gguf, KEY("scores"), score, f->count) == TN_OK;
     for (int32_t i = 0; good && i < f->count; i++)

@@ -1,5 +1,5 @@
-/* open_json.c: reads tokenizer.json. The vocabulary points to the texts in the
- * memory that holds the file, which lives as long as the tokenizer. */
+/* open_json.c: reads tokenizer.json. The vocabulary points to strings in the
+ * file's contents, which stay in memory as long as the tokenizer. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <stdlib.h>

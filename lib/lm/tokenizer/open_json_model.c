@@ -30,8 +30,8 @@ static bool read_vocab(tn_tokenizer *t, const tn__reader *reader,
             tn__reader at = *reader;
             at.key = "model.vocab";
             return tn__refuse(&at, TN_ERR_FORMAT,
-                              "the id of \"%.60s\" is not a whole number "
-                              "below %d", v->key, (int)TN__MOST_IDS);
+                              "the id of \"%.60s\" is not an integer below %d",
+                              v->key, (int)TN__MOST_IDS);
         }
         if (v->integer >= id_end)
             id_end = v->integer + 1;

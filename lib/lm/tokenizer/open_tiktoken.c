@@ -88,8 +88,8 @@ bool tn__open_tiktoken(tn_tokenizer *t, tn__reader *reader, char *text,
     const char *name = pattern ? pattern : stem;
     const tn__pattern *known = tn__pattern_find(name);
     if (!known && !pattern)
-        return tn__refuse(reader, TN_ERR_ARGUMENT, "the file holds no pattern "
-                          "that splits a text, and \"%.40s\" is not a known "
+        return tn__refuse(reader, TN_ERR_ARGUMENT, "the file has no pattern "
+                          "for splitting text, and \"%.40s\" is not a known "
                           "one: give .pattern", stem);
     size_t lines = 0;
     for (size_t i = 0; i < bytes; i++)

@@ -292,7 +292,7 @@ bool tn__member_integer(const tn__reader *reader, const tn__json_value *object,
     *out = v && v->kind == TN__JSON_INTEGER ? v->integer : otherwise;
     return (!v || (v->kind == TN__JSON_INTEGER && v->integer >= 0)) ||
            tn__refuse(reader, TN_ERR_FORMAT,
-                      "\"%s\" is not a whole number from 0", name);
+                      "\"%s\" is not an integer of at least 0", name);
 }
 
 bool tn__member_text(const tn__reader *reader, const tn__json_value *object,
@@ -320,7 +320,7 @@ bool tn__compile(const tn__reader *reader, const char *pattern, size_t bytes,
         tn__refuse(reader, TN_ERR_FORMAT, "the pattern \"%.80s\": %s", pattern,
                    error);
     else if (!*out) /* does nothing if memory ran out, which is recorded */
-        tn__refuse(reader, TN_ERR_MEMORY, "memory for a pattern");
+        tn__refuse(reader, TN_ERR_MEMORY, "out of memory for a pattern");
     return *out != NULL;
 }
 

@@ -112,7 +112,8 @@ enum { TN__PREPEND_ALWAYS, TN__PREPEND_FIRST, TN__PREPEND_NEVER };
 struct tn__step {
     bool (*run)(const tn__step *step, tn__work *work);
     tn__step *next;
-    /* text parameters: a pattern or a replaced text; what replaces it */
+    /* string parameters: a pattern or a string to replace, and its
+     * replacement */
     const char *text, *content;
     size_t text_bytes, content_bytes;
     const tn__regex *regex;
@@ -131,8 +132,8 @@ typedef struct tn__steps {
 
 /* ---- reading files ------------------------------------------------------- */
 
-/* What all readers of tokenizer files need: the file's name for messages, and
- * memory. */
+/* The state that all readers of tokenizer files share: the file's name for
+ * messages, and memory. */
 typedef struct tn__reader {
     tn__own *arena;
     const char *path;  /* of the file, for messages */
@@ -221,7 +222,7 @@ typedef struct tn__merge {
 
 typedef enum tn__model_kind {
     TN__BPE,       /* merges are listed */
-    TN__RANKS,     /* two tokens merge if their text is a token; the least id
+    TN__RANKS,     /* two tokens merge if their text is a token; the lowest id
                       first: tiktoken */
     TN__SCORES,    /* likewise; the highest score first: SentencePiece */
     TN__WORDPIECE,

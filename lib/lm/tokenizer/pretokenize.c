@@ -193,7 +193,7 @@ static bool run_length(const tn__step *step, tn__work *work)
     return tn__split(step, work, split_length);
 }
 
-/* Splits where the script changes. step->number[] has the numbers of the
+/* Splits where the script changes. step->number[] has the indices of the
  * scripts Han, Hiragana, Katakana and Unknown; Hiragana and Katakana count as
  * Han. A blank or a character of unknown script belongs to the preceding part.
  * At the beginning of a piece, such characters are dropped, as in Hugging

@@ -9,13 +9,13 @@
  *
  * A match is that of a backtracking matcher: the leftmost one, by the first
  * alternatives that lead to one. ^ and $ match at every line, as in Ruby. What
- * is not in the list (back references, \X, \G, \K, recursion) is refused.
+ * is not in the list (back references, \X, \G, \K, recursion) is rejected.
  *
  * The time for all matches in a text is proportional to the text's length
  * times the size of the pattern: once a text takes many steps, the matcher
  * remembers which pairs of instruction and position fail. (The exception is an
- * atomic group around more than a class, whose length is paid at each place
- * where it is tried.) */
+ * atomic group around more than a class, whose match is repeated at each
+ * position where it is tried.) */
 #ifndef TN_LIB_LM_TOKENIZER_REGEX_H
 #define TN_LIB_LM_TOKENIZER_REGEX_H
 
@@ -24,7 +24,7 @@
 typedef struct tn__regex tn__regex;
 
 /* Compiles a pattern. On failure returns NULL and writes a message, which names
- * the place; "" if memory ran out, which is then recorded. */
+ * the position; "" if memory ran out, which is then recorded. */
 const tn__regex *tn__regex_new(tn__own *arena, const char *pattern,
                                size_t bytes, char *error, size_t error_room);
 
@@ -33,8 +33,8 @@ const tn__regex *tn__regex_new(tn__own *arena, const char *pattern,
 typedef struct tn__regex_run {
     struct tn__regex_entry *stack;
     size_t count, room;
-    uint64_t *memo; /* two bits for each choice (SPLIT or LOOP) and position:
-                       known to fail, known to match */
+    uint64_t *memo; /* two bits for each choice (a SPLIT or LOOP instruction)
+                       and position: known to fail, known to match */
     size_t memo_room;
     bool memo_on;
     size_t steps, most_steps;
@@ -86,7 +86,7 @@ typedef struct tn__regex_code {
                             the body begins before the position */
     int32_t min, max;    /* LOOP */
     uint32_t to;
-    uint32_t point;      /* SPLIT, LOOP: number of the choice in the table of
+    uint32_t point;      /* SPLIT, LOOP: index of the choice in the table of
                             failures (memo) */
     const tn__set *set;
 } tn__regex_code;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* Limits on the number of instructions and on the bytes of a pattern. While a
- * pattern is compiled, a class such as \p{L} takes a thousand times as much
- * memory as it has characters in the pattern. */
+ * pattern is compiled, a class such as \p{L} takes about a thousand bytes of
+ * memory for each of its characters in the pattern. */
 enum { MOST_CODE = 20000, MOST_PATTERN = 32768 };
 
 typedef struct set_entry {
@@ -216,7 +216,8 @@ static bool compile_repeat(compiler *c, const tn__regex_node *node)
         return true;
     }
     if (node->max == TN__REGEX_NO_LIMIT && is_nullable(child))
-        return fail(c, "a part that may be empty is repeated without limit");
+        return fail(c, "a part that can match nothing is repeated without "
+                    "limit");
     for (int32_t i = 0; i < node->min; i++)
         if (!compile(c, child))
             return false;

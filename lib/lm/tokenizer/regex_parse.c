@@ -81,7 +81,8 @@ static bool read_options(tn__regex_parser *p)
         case ')':
             return true;
         default:
-            return tn__regex_fail(p, "an option of (? other than i, m and x");
+            return tn__regex_fail(p, "an option of (? is not i, m or x; others "
+                                  "are not supported");
         }
     return tn__regex_fail(p, "a group needs a )");
 }
@@ -183,7 +184,7 @@ static tn__regex_node *parse_atom(tn__regex_parser *p)
     case '+':
     case '?':
         p->at--;
-        return tn__regex_fail(p, "there is nothing that %c repeats", (char)c);
+        return tn__regex_fail(p, "%c has nothing to repeat", (char)c);
     case '\\':
         if (tn__regex_skip(p, "b"))
             return parse_assert(p, TN__REGEX_WORD_BOUNDARY, false);
@@ -362,11 +363,12 @@ tn__regex_node *tn__regex_parse(tn__own *arena, const char *pattern,
     for (size_t at = 0; at < bytes;) {
         if (tn__utf8_read(p.text, bytes, &at) < 0) {
             p.at = at;
-            return tn__regex_fail(&p, "bytes that are not UTF-8");
+            return tn__regex_fail(&p, "the pattern has bytes that are not "
+                                  "UTF-8");
         }
     }
     tn__regex_node *root = parse_alternatives(&p);
     if (root && p.at < bytes)
-        return tn__regex_fail(&p, "a ) without a (");
+        return tn__regex_fail(&p, "a ) has no matching (");
     return root;
 }

@@ -1,5 +1,5 @@
-/* tokenizer.c: opens a tokenizer from a file or a folder, and answers questions
- * about its vocabulary. */
+/* tokenizer.c: opens a tokenizer from a file or a folder, and looks up tokens
+ * of its vocabulary. */
 #include <lm/tokenizer/pipeline.h>
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static char *read_file(const char *path, bool optional, size_t *bytes)
     if (!S_ISREG(about.st_mode) || about.st_size >= (1 << 30)) {
         tn_error_set(TN_ERR_IO, "tokenizer_open: %s: %s", path,
                      S_ISREG(about.st_mode) ? "the file is larger than 1 GiB"
-                                            : "not a regular file");
+                                            : "is not a regular file");
         goto end;
     }
     const size_t size = (size_t)about.st_size;

@@ -47,7 +47,7 @@ bool tn__unicode_script(const char *name, size_t bytes,
 void tn__unicode_other_alphabetic(void (*use)(void *context, int32_t first,
                                               int32_t last),
                                   void *context);
-/* Returns the number of the character's script. Characters that are newer than
+/* Returns the index of the character's script. Characters that are newer than
  * the version have the script "unknown". */
 int tn__unicode_script_of(int32_t c, int version);
 int tn__unicode_script_number(const char *name);

@@ -27,8 +27,8 @@ typedef struct tn__vocab {
     int32_t count;    /* number of different texts */
     tn__vocab_slot *slot;
     size_t mask;
-    uint64_t seed; /* seed of the hash, from the clock and addresses, so that no
-                      file can be made whose tokens all collide */
+    uint64_t seed; /* seed of the hash, from the clock and addresses, so that
+                      nobody can make a file whose tokens all collide */
 } tn__vocab;
 
 uint64_t tn__hash(uint64_t seed, const void *data, size_t bytes);

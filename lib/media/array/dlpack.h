@@ -1,4 +1,4 @@
-/* dlpack.h: what the parts of DLPack share. */
+/* dlpack.h: declarations that the parts of DLPack share. */
 #ifndef TN_MEDIA_ARRAY_DLPACK_H
 #define TN_MEDIA_ARRAY_DLPACK_H
 

@@ -22,7 +22,7 @@ tn_tensor *tn_dlpack_import_object(const struct DLPackExchangeAPI *api,
         api = api->previous;
     if (!api) {
         tn_error_refuse_argument(TN_ERR_UNSUPPORTED, call, "api",
-                                 "a table of another major version than 1");
+                                 "expected a table of major version 1");
         return NULL;
     }
     if (api->managed_tensor_from_py_object_no_sync(object, &managed) != 0 ||
@@ -72,7 +72,8 @@ static int to_object(struct DLManagedTensorVersioned *managed,
     tn_tensor *x = scope ? tn__dlpack_take(managed, false, name) : NULL;
     void *object = x ? object_from(x) : NULL;
     tn_scope_close(scope);
-    if (!x && managed && managed->deleter) /* the call takes it in any case */
+    if (!x && managed && managed->deleter) /* the call takes ownership of it,
+                                              also if it fails */
         managed->deleter(managed);
     if (!object)
         return -1;
@@ -155,7 +156,7 @@ tn_dlpack_exchange_api(tn_tensor *(*tensor_of)(void *object),
     tn__library_unlock();
     if (!same) {
         tn_error_refuse_argument(TN_ERR_STATE, name, "tensor_of",
-                                 "other conversions were given before");
+                                 "other conversion functions were set before");
         return NULL;
     }
     return &table;

@@ -57,13 +57,13 @@ tn_status tn__dlpack_describe(tn_tensor *x, tn__dl_tensor *out,
                                device);
     if (tn_tensor_requires_grad(x))
         return tn_error_refuse(TN_ERR_STATE, call, &given, 1,
-                               "x requires a gradient, which others do not "
-                               "notice: export tn_detach(x)");
+                               "x requires a gradient, which other libraries "
+                               "do not see: export tn_detach(x)");
     *out = (tn__dl_tensor){
         .device = {.type = TN__DL_CPU},
         .ndim = tn_tensor_ndim(x),
         .dtype = {.lanes = 1},
-        /* DLPack has no const; receivers do not change them */
+        /* DLPack has no const, but receivers do not change these arrays */
         .shape = (int64_t *)(uintptr_t)tn_tensor_shape(x),
         .strides = (int64_t *)(uintptr_t)tn_tensor_strides(x)};
     for (int i = 0; i < DTYPE_COUNT; i++)

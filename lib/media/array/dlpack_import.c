@@ -12,8 +12,9 @@
 TN_OPTIONS_TYPE(tn_dlpack_import, "dlpack_import", "managed",
                 TN_DLPACK_IMPORT_OPTIONS_LIST)
 
-/* Memory of others. Its deleter is called once, when the storage is freed, but
- * only if the tensor was made: after a failure it belongs to the caller. */
+/* Memory of another library. Its deleter is called once, when the storage is
+ * freed, but only if the tensor was made: after a failure it belongs to the
+ * caller. */
 typedef struct loan {
     struct DLManagedTensor *plain;             /* one of the two */
     struct DLManagedTensorVersioned *versioned;
@@ -88,8 +89,8 @@ static tn_status read_shape(const tn__dl_tensor *t, layout *l,
     }
     if (!tn__array_numel(t->shape, t->ndim, &l->numel))
         return tn_error_refuse_argument(TN_ERR_SHAPE, call, "managed",
-                                        "a negative size, or too many "
-                                        "elements");
+                                        "a size is negative, or the tensor has "
+                                        "too many elements");
     return TN_OK;
 }
 
@@ -122,7 +123,7 @@ static tn_status read_layout(const tn__dl_tensor *t, layout *l,
             l->span > INT64_MAX / (int64_t)item)
             return tn_error_refuse_argument(
                 TN_ERR_SHAPE, call, "managed",
-                "shape and strides reach beyond the address space");
+                "the shape and strides reach beyond the address space");
     }
     if (!t->data || (uintptr_t)l->data % item)
         return tn_error_refuse_argument(
@@ -194,7 +195,7 @@ tn_tensor *tn__dlpack_take(struct DLManagedTensorVersioned *managed, bool copy,
     }
     if (managed->version.major != TN__DL_MAJOR) {
         tn_error_refuse_argument(TN_ERR_UNSUPPORTED, call, "managed",
-                                 "version %u.%u of DLPack; expected 1.x",
+                                 "the DLPack version is %u.%u; expected 1.x",
                                  managed->version.major,
                                  managed->version.minor);
         return NULL;

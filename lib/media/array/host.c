@@ -9,7 +9,7 @@
 
 tn_status tn__array_no_memory(const char *call)
 {
-    return tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call);
+    return tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call);
 }
 
 void *tn__array_alloc(uint64_t bytes, const char *call)
@@ -18,7 +18,7 @@ void *tn__array_alloc(uint64_t bytes, const char *call)
     if (bytes < PTRDIFF_MAX - 64)
         memory = aligned_alloc(64, ((size_t)bytes + 64) / 64 * 64);
     if (!memory)
-        tn_error_set(TN_ERR_MEMORY, "%s: memory for %llu bytes ran out", call,
+        tn_error_set(TN_ERR_MEMORY, "%s: out of memory for %llu bytes", call,
                      (unsigned long long)bytes);
     return memory;
 }

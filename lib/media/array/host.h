@@ -12,7 +12,7 @@ tn_status tn__array_no_memory(const char *call);
  * caller frees with free. Records an error and returns NULL on failure. */
 void *tn__array_alloc(uint64_t bytes, const char *call);
 
-/* How the elements of a file become those of a dtype. */
+/* How the elements of a file are converted to a dtype. */
 typedef enum tn__array_widen {
     TN__ARRAY_AS_IS,
     TN__ARRAY_U16, /* uint16, to int32 */

@@ -1,4 +1,4 @@
-/* npy.h: what .npy and .npz files share. */
+/* npy.h: declarations that .npy and .npz files share. */
 #ifndef TN_MEDIA_ARRAY_NPY_H
 #define TN_MEDIA_ARRAY_NPY_H
 

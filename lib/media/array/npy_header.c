@@ -16,7 +16,8 @@ static tn_status malformed(const char *what, const char *call,
                            const char *why, uint64_t at)
 {
     return tn_error_refuse_argument(TN_ERR_FORMAT, call, NULL,
-                                    "%s: no valid .npy file: %s at byte %llu",
+                                    "%s: not a valid .npy file: %s at byte "
+                                    "%llu",
                                     what, why, (unsigned long long)at);
 }
 
@@ -45,7 +46,7 @@ uint64_t tn__npy_header_bytes(const uint8_t *prefix, size_t have,
     if (bytes > total - start || bytes > TN__NPY_MOST_HEADER)
         return tn_error_refuse_argument(
                    TN_ERR_FORMAT, call, NULL,
-                   "%s: no valid .npy file: a header of %" PRIu64
+                   "%s: not a valid .npy file: a header of %" PRIu64
                    " bytes in a file of %" PRIu64,
                    what, bytes, total),
                0;
@@ -149,7 +150,7 @@ static bool shape(parser *r, tn__npy_header *header)
         comma = take(r, ',');
     }
     header->ndim = n;
-    return n != 1 || comma || wrong(r, "a size that is no tuple");
+    return n != 1 || comma || wrong(r, "the shape is not a tuple");
 }
 
 /* ---- dtypes --------------------------------------------------------------- */
@@ -221,7 +222,8 @@ static tn_status dtype_of(tn__npy_header *header, const char *descr,
     if (view && (kind != 'V' || *rest))
         return tn_error_refuse_argument(
             TN_ERR_DTYPE, call, "view",
-            "%s: dtype '%s' says what its elements are: leave .view out",
+            "%s: dtype '%s' already determines the type of the elements: leave "
+            ".view out",
             elements->what, descr);
     if (kind == 'V' && !*rest && item)
         return raw_bytes(header, descr, item, view, call);
@@ -245,7 +247,7 @@ static tn_status dtype_of(tn__npy_header *header, const char *descr,
 
 /* ---- the header ----------------------------------------------------------- */
 
-/* Parses the dict. Sets *structured if descr is no string. */
+/* Parses the dict. Sets *structured if descr is not a string. */
 static bool literal(parser *r, tn__npy_header *header, char *descr,
                     size_t room, bool *structured)
 {
@@ -285,7 +287,7 @@ static bool literal(parser *r, tn__npy_header *header, char *descr,
     skip_blanks(r);
     if (seen != ALL)
         return wrong(r, "a key is missing");
-    return r->p == r->end || wrong(r, "text after the dict");
+    return r->p == r->end || wrong(r, "unexpected characters after the dict");
 }
 
 static tn_status check_sizes(tn__npy_header *header, uint64_t total,
@@ -328,13 +330,14 @@ tn_status tn__npy_header_parse(tn__npy_header *header, const uint8_t *data,
     *header = (tn__npy_header){.at = header_bytes, .elements.what = what};
     if (view && !tn_dtype_bytes(view))
         return tn_error_refuse_argument(TN_ERR_DTYPE, call, "view",
-                                        "view is %u, which is no dtype",
+                                        "view is %u, which is not a dtype",
                                         (unsigned)view);
     if (!literal(&r, header, descr, sizeof descr, &structured)) {
         if (structured)
             return tn_error_refuse_argument(
                 TN_ERR_DTYPE, call, NULL,
-                "%s: a structured dtype: save its fields as separate arrays",
+                "%s: structured dtypes are not supported: save the fields as "
+                "separate arrays",
                 what);
         return malformed(what, call, r.mistake ? r.mistake : "a mistake",
                          (uint64_t)(r.p - r.data));

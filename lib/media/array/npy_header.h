@@ -1,5 +1,5 @@
-/* npy_header.h: the header of a .npy file: magic, version, and a literal of
- * Python that says dtype, order and shape. */
+/* npy_header.h: the header of a .npy file: magic, version, and a Python literal
+ * with the dtype, order and shape. */
 #ifndef TN_MEDIA_ARRAY_NPY_HEADER_H
 #define TN_MEDIA_ARRAY_NPY_HEADER_H
 

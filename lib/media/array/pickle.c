@@ -10,7 +10,7 @@
 
 static bool malformed(tn__pickle *pickle, const char *why)
 {
-    tn__pickle_fail(pickle, TN_ERR_FORMAT, "a malformed pickle: %s", why);
+    tn__pickle_fail(pickle, TN_ERR_FORMAT, "the pickle is malformed: %s", why);
     return false;
 }
 
@@ -110,7 +110,7 @@ static bool number(tn__pickle *pickle, int bytes, uint64_t *out)
     return true;
 }
 
-/* A length of so many bytes, and the bytes that it counts. */
+/* Reads a length, stored in length_bytes bytes, and then as many bytes. */
 static bool counted(tn__pickle *pickle, int length_bytes, const uint8_t **out,
                     size_t *out_bytes)
 {
@@ -233,8 +233,10 @@ static bool extend(tn__pickle *pickle, tn__pickle_value *to,
         return false;
     if (to->kind != kind)
         return malformed(pickle, kind == TN__PICKLE_DICT
-                                     ? "items for a value that is no dict"
-                                     : "items for a value that is no list");
+                                     ? "items are added to a value that is not "
+                                       "a dict"
+                                     : "items are added to a value that is not "
+                                       "a list");
     if (kind == TN__PICKLE_DICT && count % 2)
         return malformed(pickle, "a key without a value");
     if (to->room - to->count < count) {
@@ -326,7 +328,7 @@ static bool push_stack_global(tn__pickle *pickle)
     if (!module)
         return false;
     if (name->kind != TN__PICKLE_TEXT || module->kind != TN__PICKLE_TEXT)
-        return malformed(pickle, "a name that is no text");
+        return malformed(pickle, "a name is not a string");
     return push(pickle, tn__pickle_find(pickle, module->text, module->bytes,
                                         name->text, name->bytes));
 }
@@ -340,19 +342,23 @@ static bool call(tn__pickle *pickle, bool with_new)
 }
 
 /* Attributes of an OrderedDict, such as the versions that state_dict() adds, are
- * dropped. BUILD calls __setstate__ of other objects, so it is rejected. */
+ * dropped. A dtype of NumPy gets its byte order. BUILD calls __setstate__ of
+ * other objects, so it is rejected. */
 static bool build(tn__pickle *pickle)
 {
     const tn__pickle_value *state = pop(pickle);
-    const tn__pickle_value *to = state ? top(pickle) : NULL;
+    tn__pickle_value *to = state ? top(pickle) : NULL;
     if (!to)
         return false;
+    if (to->kind == TN__PICKLE_NUMPY_DTYPE)
+        return tn__pickle_numpy_state(pickle, to, state);
     if (to->kind == TN__PICKLE_DICT && to->attributes &&
         state->kind == TN__PICKLE_DICT)
         return true;
     return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                           "instruction BUILD on something else than an "
-                           "OrderedDict, which would call __setstate__");
+                           "the pickle has instruction BUILD for an object "
+                           "that is not an OrderedDict, which would call "
+                           "__setstate__");
 }
 
 static bool persistent(tn__pickle *pickle)
@@ -379,8 +385,8 @@ static bool refuse(tn__pickle *pickle, uint8_t code)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (refused[i].code == code)
             return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                                   "instruction %s, which a state_dict does "
-                                   "not need", refused[i].name);
+                                   "the pickle has instruction %s, which a "
+                                   "state_dict does not need", refused[i].name);
     return tn__pickle_fail(pickle, TN_ERR_FORMAT, "unknown instruction 0x%02x",
                            code);
 }

@@ -53,11 +53,11 @@ static tn_status malformed(const tn_safetensors_shards *shards,
                            const char *why)
 {
     return tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
-                                    "%s: no valid index: %s", shards->path,
+                                    "%s: not a valid index: %s", shards->path,
                                     why);
 }
 
-/* Opens a file of the folder of the index, and returns its number, or a negative
+/* Opens a file of the folder of the index, and returns its index, or a negative
  * status. */
 static int open_file(tn_safetensors_shards *shards, const char *name)
 {
@@ -78,8 +78,10 @@ static int open_file(tn_safetensors_shards *shards, const char *name)
     }
     memcpy(path, shards->path, folder);
     memcpy(path + folder, name, bytes + 1);
+    const bool pending = tn_error() != NULL;
     tn_safetensors *file = tn_safetensors_open(path);
-    tn_error_rename("safetensors_open", call, "path");
+    if (!pending)
+        tn_error_rename("safetensors_open", call, "path");
     free(path);
     if (!file) {
         free(copy);
@@ -95,7 +97,8 @@ static tn_status add_entry(tn_safetensors_shards *shards,
 {
     const char *name = tn__json_text(value);
     if (!name || strlen(value->key) != value->key_bytes)
-        return malformed(shards, "weight_map has a value that is no file");
+        return malformed(shards, "weight_map has a value that is not the name "
+                         "of a file");
     const int file = open_file(shards, name);
     if (file < 0)
         return file;
@@ -108,7 +111,7 @@ static tn_status add_entry(tn_safetensors_shards *shards,
         return TN_OK;
     return tn_error_refuse_argument(
         TN_ERR_FORMAT, call, "path",
-        "%s: no valid index: \"%s\" is not in %s", shards->path, e->name,
+        "%s: not a valid index: \"%s\" is not in %s", shards->path, e->name,
         name);
 }
 
@@ -267,7 +270,9 @@ tn_tensor *tn_safetensors_shards_tensor(tn_safetensors_shards *shards,
                                      "name is NULL");
         return NULL;
     }
+    const bool pending = tn_error() != NULL;
     tn_tensor *x = tn_safetensors_tensor(shards->file[e->file], name);
-    tn_error_rename("safetensors_tensor", own, NULL);
+    if (!pending)
+        tn_error_rename("safetensors_tensor", own, NULL);
     return x;
 }

@@ -116,7 +116,8 @@ static tn_status divide(job *j, int64_t most)
         filled = filled + bytes < most ? filled + bytes : most;
         if (__builtin_add_overflow(j->total_bytes, bytes, &j->total_bytes))
             return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "tensors",
-                                            "more bytes than files can have");
+                                            "the tensors have more than 2^63 "
+                                            "bytes in all");
     }
     if (j->shard_count > MOST_SHARDS)
         return tn_error_refuse_argument(
@@ -208,10 +209,11 @@ static tn_status remove_stale(const job *j)
     DIR *dir = folder ? opendir(folder) : NULL;
     tn_status status = TN_OK;
     if (!dir)
-        status = folder ? tn_error_refuse_argument(TN_ERR_IO, call, "stem",
-                                                   "%s: %s", folder,
-                                                   strerror(errno))
-                        : tn__array_no_memory(call);
+        status = !folder || errno == ENOMEM
+                     ? tn__array_no_memory(call)
+                     : tn_error_refuse_argument(TN_ERR_IO, call, "stem",
+                                                "%s: %s", folder,
+                                                strerror(errno));
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (is_stale(j, entry->d_name) && status == TN_OK &&
             unlinkat(dirfd(dir), entry->d_name, 0) < 0)

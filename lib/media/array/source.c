@@ -100,7 +100,7 @@ static tn_status read_file(const tn__array_source *source, char *out,
         now.st_mtim.tv_nsec != source->info.st_mtim.tv_nsec)
         return tn_error_refuse_argument(
             TN_ERR_IO, call, "path",
-            "%s was written to since it was opened; open it again",
+            "%s changed after it was opened; open it again",
             source->path);
     return TN_OK;
 }

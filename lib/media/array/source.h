@@ -23,8 +23,8 @@ tn_status tn__array_source_open(tn__array_source *source, const char *path,
 /* Copies bytes in memory. */
 tn_status tn__array_source_copy(tn__array_source *source, const void *data,
                                 size_t bytes, const char *call);
-/* Reads exactly `bytes` bytes at a position. Fails with TN_ERR_FORMAT if they
- * are not there, and with TN_ERR_IO if the file was written to since it was
+/* Reads exactly `bytes` bytes at a position. Fails with TN_ERR_FORMAT if the
+ * file ends before, and with TN_ERR_IO if the file was changed after it was
  * opened. */
 tn_status tn__array_source_read(const tn__array_source *source, void *out,
                                 uint64_t bytes, uint64_t at,

@@ -40,7 +40,7 @@ const tn__torch_entry *tn__torch_need(const tn_torch_file *file,
 /* Lists all values below root by their paths. */
 tn_status tn__torch_list(tn_torch_file *file, const tn__pickle_value *root,
                          const char *call);
-/* Runs the pickles of a file: sets is_zip, swapped and the places of storages,
+/* Runs the pickles of a file: sets is_zip, swapped and the offsets of storages,
  * and returns the outermost value. */
 tn__pickle_value *tn__torch_read_zip(tn_torch_file *file, const char *call);
 tn__pickle_value *tn__torch_read_old(tn_torch_file *file, const char *call);

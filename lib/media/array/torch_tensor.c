@@ -43,18 +43,14 @@ static tn_status read_deflated(tn_torch_file *file,
     return status;
 }
 
-/* Finds the member of a storage and checks that it has so many bytes. */
+/* Finds the member of a storage and checks that it has the expected number of
+ * bytes. */
 static const tn__zip_member *find_member(tn_torch_file *file,
                                          const tn__torch_storage *storage,
                                          uint64_t need, const char *call)
 {
-    const size_t room = strlen(file->folder) + strlen(storage->key) + 8;
-    char *name = malloc(room);
-    if (!name)
-        return tn__array_no_memory(call), NULL;
-    snprintf(name, room, "%s/data/%s", file->folder, storage->key);
-    const tn__zip_member *member = tn__zip_find(&file->zip, name);
-    free(name);
+    const char *const piece[] = {file->folder, "/data/", storage->key, NULL};
+    const tn__zip_member *member = tn__zip_find(&file->zip, piece);
     if (member && member->bytes >= need)
         return member;
     tn_error_refuse_argument(TN_ERR_FORMAT, call, NULL,
@@ -181,7 +177,7 @@ tn_tensor *tn_torch_file_tensor(tn_torch_file *file, const char *name)
         return NULL;
     if (entry->value->kind != TN__PICKLE_TENSOR) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "name",
-                                 "\"%s\" of %s is no tensor", name,
+                                 "\"%s\" of %s is not a tensor", name,
                                  file->source.path);
         return NULL;
     }

@@ -32,7 +32,7 @@ static tn_status malformed(const tn__array_source *source, const char *call,
                            const char *why)
 {
     return tn_error_refuse_argument(TN_ERR_FORMAT, call, NULL,
-                                    "%s: no valid zip archive: %s",
+                                    "%s: not a valid zip archive: %s",
                                     source->path, why);
 }
 
@@ -82,9 +82,9 @@ static tn_status find_end(const tn__array_source *source, uint8_t *end,
     return status;
 }
 
-/* Replaces the numbers of the end record by those of zip64, if there is its
- * locator. *end_at becomes the place of the record that follows the
- * directory. */
+/* Replaces the numbers of the end record by the zip64 numbers, if the archive
+ * has a zip64 locator. Sets *end_at to the offset of the record that follows
+ * the directory. */
 static tn_status find_end64(const tn__array_source *source, place *directory,
                             uint64_t *end_at, const char *call)
 {
@@ -195,7 +195,8 @@ static tn_status check_method(const tn__array_source *source,
             name = known[i].name;
     return tn_error_refuse_argument(
         TN_ERR_UNSUPPORTED, call, NULL,
-        "%s: member \"%s\" has compression %u (%s); expected none or deflate",
+        "%s: member \"%s\" has compression method %u (%s); expected none or "
+        "deflate",
         source->path, member->name, method, name);
 }
 
@@ -350,7 +351,7 @@ static tn_status check_members(tn__zip *zip, uint64_t directory_at,
         if (strcmp(zip->by_name[i - 1]->name, zip->by_name[i]->name) == 0)
             return tn_error_refuse_argument(
                 TN_ERR_FORMAT, call, NULL,
-                "%s: no valid zip archive: two members have the name \"%s\"",
+                "%s: not a valid zip archive: two members have the name \"%s\"",
                 zip->source->path, zip->by_name[i]->name);
     return check_limit(zip, call);
 }
@@ -391,12 +392,26 @@ void tn__zip_close(tn__zip *zip)
     *zip = (tn__zip){0};
 }
 
-const tn__zip_member *tn__zip_find(const tn__zip *zip, const char *name)
+/* Compares a name with the text that the pieces make together, like strcmp. */
+static int compare_pieces(const char *name, const char *const *piece)
+{
+    for (; *piece; piece++) {
+        const size_t bytes = strlen(*piece);
+        const int order = strncmp(name, *piece, bytes);
+        if (order != 0)
+            return order;
+        name += bytes;
+    }
+    return *name != 0;
+}
+
+const tn__zip_member *tn__zip_find(const tn__zip *zip,
+                                   const char *const *piece)
 {
     size_t low = 0, high = zip->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(zip->by_name[middle]->name, name);
+        const int order = compare_pieces(zip->by_name[middle]->name, piece);
         if (order == 0)
             return zip->by_name[middle];
         if (order < 0)
@@ -426,7 +441,8 @@ static tn_status inflate_member(const tn__zip *zip,
     uint64_t at = member->at, left = member->packed_bytes;
     uint64_t out_left = member->bytes;
     int result = Z_OK;
-    uint8_t spare; /* room to see more bytes than there should be */
+    uint8_t spare; /* one more byte, to detect a member that is longer than
+                      stated */
     z->next_out = out;
     while (result == Z_OK) {
         if (!z->avail_in && left) {

@@ -30,7 +30,7 @@ static tn_status write_bytes(tn__zip_writer *writer, const void *data,
     return tn_file_write(writer->file, data, bytes);
 }
 
-/* What header and directory entry say about a member. */
+/* The description of a member in its header and directory entry. */
 typedef struct member {
     const char *name;
     size_t name_bytes;

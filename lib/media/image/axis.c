@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys' cubic with parameter a, for |x| < 2. PyTorch uses a = -0.5 with
- * antialias, as Pillow does, and else -0.75, as OpenCV does. */
+/* Keys' cubic with parameter a, for |x| < 2. As in PyTorch, a is -0.5 with
+ * antialias (Pillow's value) and -0.75 without (OpenCV's value). */
 static double cubic(double x, double a)
 {
     x = fabs(x);
@@ -46,7 +46,8 @@ static range range_of(const tn__axis *axis, int64_t i, tn__mode mode)
     return r;
 }
 
-/* Returns the largest number of taps. */
+/* Returns the largest number of taps (input elements with their weights) of an
+ * output element. */
 static int64_t count_taps(const tn__axis *axis, tn__mode mode, bool antialias)
 {
     if (mode == TN__NEAREST || mode == TN__NEAREST_EXACT)
@@ -147,7 +148,7 @@ bool tn__axis_make(tn__axis *axis, int64_t in, int64_t out, tn__mode mode,
     if (!weight || !axis->first) {
         free(weight);
         tn__axis_free(axis);
-        tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call);
+        tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call);
         return false;
     }
     axis->real = (float *)(axis->first + out);

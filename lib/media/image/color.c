@@ -47,7 +47,7 @@ static bool open_color(tn__pixels *in, tn_tensor *image, const char *call)
         return true;
     const tn_given given[] = {{"image", image}};
     tn_error_refuse(TN_ERR_SHAPE, call, given, 1,
-                    "image has %lld channels; 1 or 3 are expected",
+                    "image has %lld channels; expected 1 or 3",
                     (long long)in->c);
     return false;
 }
@@ -175,7 +175,7 @@ tn_tensor *tn_image_grayscale(tn_tensor *image, int channels)
         return NULL;
     if (channels != 1 && channels != 3)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "channels",
-                                        "channels is %d; 1 or 3 is allowed",
+                                        "channels is %d; expected 1 or 3",
                                         channels),
                NULL;
     if (!tn__pixels_new(&out, &in, channels, in.h, in.w, in.dtype))

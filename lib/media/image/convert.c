@@ -60,8 +60,8 @@ bool tn__check_normalize(const tn__pixels *image, const double *mean,
         if ((float)deviation[i] != 0 && deviation[i] == deviation[i])
             continue;
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "deviation",
-                                 "deviation[%d] is %g; another number is "
-                                 "needed",
+                                 "deviation[%d] is %g; expected a number that "
+                                 "is not 0 in float32",
                                  i, deviation[i]);
         return false;
     }

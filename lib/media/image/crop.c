@@ -41,8 +41,8 @@ static bool fill_of(fill_value *out, const tn__pixels *image, double fill,
                              ".fill is %g, which %s does not have%s", fill,
                              tn_dtype_name(image->dtype),
                              image->dtype == TN_U8
-                                 ? ": 0 to 255 is allowed"
-                                 : "; 0 is allowed");
+                                 ? "; expected 0 to 255"
+                                 : "; expected 0");
     return false;
 }
 
@@ -158,7 +158,7 @@ static bool check_border(const tn__pixels *in, const int64_t *border, int mode,
         if (border[i] >= 0 && border[i] <= most)
             continue;
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, names[i],
-                                 "%s is %lld; 0 to %lld is allowed in mode "
+                                 "%s is %lld; expected 0 to %lld in mode "
                                  "\"%s\"",
                                  names[i], (long long)border[i],
                                  (long long)most, modes[mode]);

@@ -47,7 +47,7 @@ static tn_dataset *make_set(tn_tensor *x, tn_tensor *y,
         return x && y ? tn_dataset_from_tensors(x, y) : NULL;
     set *self = malloc(sizeof *self);
     if (!self)
-        return tn_error_set(TN_ERR_MEMORY, "dataset: memory ran out"), NULL;
+        return tn_error_set(TN_ERR_MEMORY, "dataset: out of memory"), NULL;
     *self = (set){tn_keep(x), tn_keep(y), transform, context};
     const tn_dataset_class type = {.size = sizeof type,
                                    .count = tn_tensor_size(x, 0),
@@ -116,9 +116,11 @@ static tn_tensor *load_idx(const char *folder, const char *name, int ndim,
 {
     char *path = find_file(folder, name);
     if (!path)
-        return tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call), NULL;
+        return tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call), NULL;
+    const bool pending = tn_error() != NULL;
     tn_tensor *x = tn_idx_load(path);
-    tn_error_rename("idx_load", call, "folder");
+    if (!pending)
+        tn_error_rename("idx_load", call, "folder");
     bool right = x && tn_tensor_dtype(x) == TN_U8 && tn_tensor_ndim(x) == ndim;
     for (int i = 1; right && i < ndim; i++)
         right = tn_tensor_size(x, i) == side;
@@ -209,7 +211,7 @@ static bool add_records(records *all, const unsigned char *data, size_t bytes,
     unsigned char *label = realloc(all->label, total);
     all->label = label ? label : all->label;
     if (!pixels || !label) {
-        tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", kind->call);
+        tn_error_set(TN_ERR_MEMORY, "%s: out of memory", kind->call);
         return false;
     }
     for (int64_t i = 0; i < count; i++, all->count++) {
@@ -236,7 +238,7 @@ static bool read_file(records *all, const char *folder, const char *name,
     size_t bytes = 0;
     bool good = false;
     if (!path)
-        tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", kind->call);
+        tn_error_set(TN_ERR_MEMORY, "%s: out of memory", kind->call);
     else if (tn_file_read(path, kind->call, &data, &bytes) == TN_OK)
         good = add_records(all, data, bytes, kind, path);
     free(data);

@@ -2,6 +2,7 @@
  * find the format in a table. */
 #include <media/image/formats.h>
 #include <media/image/raster.h>
+#include <media/result.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ static bool check_options(const char *call, const tn_image_load_options *o)
     if (o->channels < 0 || o->channels > 4)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "channels",
                                  ".channels is %d; expected 1, 2, 3 or 4, or 0 "
-                                 "for those of the file",
+                                 "for the channels of the file",
                                  o->channels);
     else if (o->dtype != TN_U8 && o->dtype != TN_I32 && o->dtype != TN_F32)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "dtype",
@@ -66,7 +67,7 @@ static bool check_options(const char *call, const tn_image_load_options *o)
                                  tn_dtype_name(o->dtype));
     else if (o->min_side < 0)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "min_side",
-                                 ".min_side is %lld; expected 0 or more",
+                                 ".min_side is %lld; expected at least 0",
                                  (long long)o->min_side);
     else
         return true;
@@ -125,27 +126,22 @@ static tn_status read_info(const void *data, size_t bytes, const origin *from,
 {
     tn__why why;
     tn_status status = TN_OK;
-    tn_image_info info = {.size = out->size};
+    tn_image_info info = {0};
     const tn__image_format *format = tn__format_of(data, bytes, &status, &why);
     if (format)
         status = format->info(data, bytes, &info, &why);
     if (status < 0)
         return refuse(from, status, &why);
-    memcpy(out, &info, out->size);
+    tn__result_store(out, &info);
     return TN_OK;
 }
 
-static bool check_info(const tn_image_info *out, const char *call)
+static tn_status check_info(const tn_image_info *out, const char *call)
 {
-    if (!check_pointer(out, call, "out_info"))
-        return false;
-    if (out->size >= sizeof out->size && out->size <= sizeof *out)
-        return true;
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "out_info",
-                             "out_info->size is %zu; set it to "
-                             "sizeof(tn_image_info)",
-                             out->size);
-    return false;
+    if (tn_error())
+        return TN_ERR_STATE;
+    return tn__result_check(out, "tn_image_info", sizeof *out, call,
+                            "out_info");
 }
 
 tn_status tn_image_info_load(const char *path, tn_image_info *out_info)
@@ -153,10 +149,12 @@ tn_status tn_image_info_load(const char *path, tn_image_info *out_info)
     const origin from = {"image_info_load", path};
     void *data;
     size_t bytes;
-    if (!check_info(out_info, from.call) ||
-        tn_file_read(path, from.call, &data, &bytes) < 0)
-        return tn_error_code();
-    const tn_status status = read_info(data, bytes, &from, out_info);
+    tn_status status = check_info(out_info, from.call);
+    if (status == TN_OK)
+        status = tn_file_read(path, from.call, &data, &bytes);
+    if (status < 0)
+        return status;
+    status = read_info(data, bytes, &from, out_info);
     free(data);
     return status;
 }
@@ -165,10 +163,12 @@ tn_status tn_image_info_decode(const void *data, size_t bytes,
                                tn_image_info *out_info)
 {
     const origin from = {"image_info_decode", NULL};
-    if (!check_pointer(data, from.call, "data") ||
-        !check_info(out_info, from.call))
-        return tn_error_code();
-    return read_info(data, bytes, &from, out_info);
+    const tn_status status = check_info(out_info, from.call);
+    if (status < 0)
+        return status;
+    return check_pointer(data, from.call, "data")
+               ? read_info(data, bytes, &from, out_info)
+               : TN_ERR_ARGUMENT;
 }
 
 /* ---- writing ------------------------------------------------------------ */
@@ -183,11 +183,11 @@ static tn_status encode(const tn__image_format *format, const tn_tensor *image,
     const char *option = png ? "compression" : "quality";
     if (!png && (level < 1 || level > 100))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, option,
-                                        ".quality is %d; 1 to 100 is allowed",
+                                        ".quality is %d; expected 1 to 100",
                                         level);
     if (png && (level < 0 || level > 9))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, option,
-                                        ".compression is %d; 0 to 9 is allowed",
+                                        ".compression is %d; expected 0 to 9",
                                         level);
     if (!format->encode)
         return tn_error_refuse_argument(
@@ -201,8 +201,8 @@ static tn_status encode(const tn__image_format *format, const tn_tensor *image,
         return status;
     if (raster.bits == 16 && !png)
         status = tn_error_refuse(TN_ERR_DTYPE, call, given, 1,
-                                 "image is int32, that is 16 bits, which JPEG "
-                                 "does not have: use PNG, or uint8");
+                                 "image is int32, which is saved as 16 bits, "
+                                 "but JPEG has only 8: use PNG, or uint8");
     else if ((status = format->encode(&raster, level, out, &why)) < 0)
         status = tn_error_refuse(status, call, given, 1, "%s", why.text);
     free(raster.data);
@@ -236,6 +236,8 @@ tn_status tn_image_save_with(const char *path, const tn_tensor *image,
 {
     const char *call = "image_save";
     tn_image_save_options o;
+    if (tn_error())
+        return TN_ERR_STATE;
     if (tn_options_take(tn_image_save_type(), &o, options) < 0 ||
         !check_pointer(path, call, "path"))
         return tn_error_code();
@@ -265,6 +267,8 @@ tn_status tn_image_encode_with(const tn_tensor *image, const char *format,
 {
     const char *call = "image_encode";
     tn_image_encode_options own;
+    if (tn_error())
+        return TN_ERR_STATE;
     if (tn_options_take(tn_image_encode_type(), &own, options) < 0 ||
         !check_pointer(format, call, "format") ||
         !check_pointer(out_data, call, "out_data") ||

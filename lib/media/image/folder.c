@@ -40,7 +40,7 @@ static bool add(names *list, char *name)
     }
     if (!name || list->count == list->room) {
         free(name);
-        tn_error_set(TN_ERR_MEMORY, "image_folder_open: memory ran out");
+        tn_error_set(TN_ERR_MEMORY, "image_folder_open: out of memory");
         return false;
     }
     list->name[list->count++] = name;
@@ -150,7 +150,7 @@ static bool list_images(const char *path, names *images, int depth)
     return good;
 }
 
-/* Lists the images of class number i, whose path is given. */
+/* Lists the images of the class with index i, whose path is given. */
 static bool list_class(tn_image_folder *self, int64_t i, const char *path)
 {
     const int64_t from = self->paths.count;
@@ -164,7 +164,7 @@ static bool list_class(tn_image_folder *self, int64_t i, const char *path)
         realloc(self->label, (size_t)self->paths.count * sizeof *label);
     if (!label)
         return tn_error_set(TN_ERR_MEMORY,
-                            "image_folder_open: memory ran out") == TN_OK;
+                            "image_folder_open: out of memory") == TN_OK;
     self->label = label;
     for (int64_t k = from; k < self->paths.count; k++)
         label[k] = i;
@@ -177,7 +177,8 @@ static bool list_all(tn_image_folder *self, const char *path)
         return false;
     if (self->class_names.count == 0)
         return refuse(TN_ERR_FORMAT, path,
-                      "there is no folder in it; expected one for each class");
+                      "the folder has no subfolders; expected one for each "
+                      "class");
     sort(&self->class_names, 0);
     for (int64_t i = 0; i < self->class_names.count; i++) {
         char *full = self->class_names.name[i];
@@ -219,14 +220,21 @@ tn_image_folder *tn_image_folder_open(const char *path)
 
 /* ---- attributes --------------------------------------------------------- */
 
+static bool is_folder(const tn_image_folder *folder, const char *call)
+{
+    return folder && tn_object_check(folder, &folder_class, call, "folder");
+}
+
 int64_t tn_image_folder_count(const tn_image_folder *folder)
 {
-    return folder ? folder->paths.count : 0;
+    return is_folder(folder, "image_folder_count") ? folder->paths.count : 0;
 }
 
 int64_t tn_image_folder_class_count(const tn_image_folder *folder)
 {
-    return folder ? folder->class_names.count : 0;
+    return is_folder(folder, "image_folder_class_count")
+               ? folder->class_names.count
+               : 0;
 }
 
 static const char *name_at(const names *list, int64_t i)
@@ -236,17 +244,23 @@ static const char *name_at(const names *list, int64_t i)
 
 const char *tn_image_folder_class_name(const tn_image_folder *folder, int64_t i)
 {
-    return folder ? name_at(&folder->class_names, i) : NULL;
+    return is_folder(folder, "image_folder_class_name")
+               ? name_at(&folder->class_names, i)
+               : NULL;
 }
 
 const char *tn_image_folder_path(const tn_image_folder *folder, int64_t i)
 {
-    return folder ? name_at(&folder->paths, i) : NULL;
+    return is_folder(folder, "image_folder_path") ? name_at(&folder->paths, i)
+                                                  : NULL;
 }
 
 int64_t tn_image_folder_label(const tn_image_folder *folder, int64_t i)
 {
-    return folder && i >= 0 && i < folder->paths.count ? folder->label[i] : -1;
+    return is_folder(folder, "image_folder_label") && i >= 0 &&
+                   i < folder->paths.count
+               ? folder->label[i]
+               : -1;
 }
 
 /* ---- the data set ------------------------------------------------------- */
@@ -305,7 +319,7 @@ tn_dataset *tn_dataset_from_image_folder_with(
         return NULL;
     set *self = malloc(sizeof *self);
     if (!self)
-        return tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call), NULL;
+        return tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call), NULL;
     *self = (set){tn_keep(folder), o};
     const tn_dataset_class type = {.size = sizeof type,
                                    .count = folder->paths.count,

@@ -1,19 +1,19 @@
-/* format.h: image files in memory: the table of formats, and what a decoder
- * makes. Decoders know neither paths nor tensors. */
+/* format.h: image files in memory: the table of formats, and the result of a
+ * decoder. Decoders do not depend on paths or tensors. */
 #ifndef TN_MEDIA_IMAGE_FORMAT_H
 #define TN_MEDIA_IMAGE_FORMAT_H
 
 #include <tenon/image.h>
 
-/* The text of an error, without the call and the path. */
+/* The message of an error, without the call and the path. */
 typedef struct tn__why {
     char text[200];
 } tn__why;
-/* Writes the text and returns code. */
+/* Writes the message and returns code. */
 tn_status tn__because(tn__why *why, tn_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What a decoder is asked for. */
+/* The options of a decoder. */
 typedef struct tn__request {
     bool grey;        /* colour is not needed */
     bool keep16;      /* samples of 16 bits are wanted */
@@ -64,9 +64,11 @@ extern const tn__image_format tn__image_png, tn__image_jpeg;
 /* Returns the bytes of a pixel of the tensor, if the file has `channels`. */
 size_t tn__tensor_pixel(const tn__request *request, int channels);
 /* Returns an error if an image of these sizes needs more memory than
- * tn_unpack_limit: bytes_per_pixel counts all buffers. */
+ * tn_unpack_limit. bytes_per_pixel counts all buffers of the image's size, and
+ * bytes_per_column those of a few rows. */
 tn_status tn__check_memory(int64_t width, int64_t height,
-                           size_t bytes_per_pixel, tn__why *why);
+                           size_t bytes_per_pixel, size_t bytes_per_column,
+                           tn__why *why);
 
 /* Returns the orientation in a TIFF structure, 1 if there is none or it is
  * malformed. */

@@ -45,14 +45,14 @@ bool tn__pixels_open(tn__pixels *out, tn_tensor *image, const char *call,
     if (!sizes) {
         tn_error_refuse(TN_ERR_SHAPE, call, given, 1,
                         "image has %d dimensions%s; expected (C, H, W) or (N, "
-                        "C, H, W) with sizes of 1 or more",
+                        "C, H, W) with sizes of at least 1",
                         ndim, ndim == 3 || ndim == 4 ? " and no elements" : "");
         return false;
     }
     if (shape[ndim - 2] > TN__IMAGE_MAX_SIDE ||
         shape[ndim - 1] > TN__IMAGE_MAX_SIDE) {
         tn_error_refuse(TN_ERR_SHAPE, call, given, 1,
-                        "image is %lld x %lld; at most %lld are allowed",
+                        "image is %lld x %lld; expected at most %lld",
                         (long long)shape[ndim - 2], (long long)shape[ndim - 1],
                         (long long)TN__IMAGE_MAX_SIDE);
         return false;
@@ -67,7 +67,8 @@ bool tn__pixels_open(tn__pixels *out, tn_tensor *image, const char *call,
     tn_tensor *flat = tn_contiguous(image);
     out->data = flat ? tn_tensor_data(flat) : NULL;
     if (!out->data) {
-        /* Replaces the advice of tensor_data, which is another call. */
+        /* Replaces the message of tensor_data, since the program called a
+         * transform. */
         if (!pending && tn_error_code() == TN_ERR_DEVICE) {
             tn_error_clear();
             tn_error_refuse(TN_ERR_DEVICE, call, given, 1,
@@ -130,7 +131,7 @@ bool tn__check_range(const char *call, const char *argument, double value,
     char given[32];
     tn_format(given, sizeof given, "%g", value);
     tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument,
-                             "%s is %s; %s is allowed", argument, given, text);
+                             "%s is %s; expected %s", argument, given, text);
     return false;
 }
 
@@ -141,7 +142,7 @@ bool tn__check_sides(const char *call, int64_t height, int64_t width)
         return true;
     tn_error_refuse_argument(
         TN_ERR_ARGUMENT, call, tall ? "height" : "width",
-        "%s is %lld; 1 to %lld is allowed", tall ? "height" : "width",
+        "%s is %lld; expected 1 to %lld", tall ? "height" : "width",
         (long long)(tall ? height : width), (long long)TN__IMAGE_MAX_SIDE);
     return false;
 }

@@ -39,8 +39,8 @@ bool tn__check_range(const char *call, const char *argument, double value,
                      double low, double high);
 /* Checks the size of a result: 1 .. TN__IMAGE_MAX_SIDE. */
 bool tn__check_sides(const char *call, int64_t height, int64_t width);
-/* Returns the position of text in names, which end with NULL. If text is not
- * there, returns -1 with an error that lists the names. */
+/* Returns the index of text in names, which end with NULL. If names does not
+ * contain text, returns -1 with an error that lists the names. */
 int tn__check_name(const char *call, const char *argument, const char *text,
                    const char *const *names);
 

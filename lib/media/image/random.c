@@ -9,8 +9,8 @@
 
 /* ---- numbers ------------------------------------------------------------ */
 
-/* The numbers of one call. They depend on the seed and the number of the call
- * in the thread's generator only. */
+/* The numbers of one call. They depend only on the seed, and on the number of
+ * calls of the thread's generator before. */
 typedef struct draw {
     uint64_t state;
 } draw;
@@ -60,8 +60,9 @@ static tn_tensor *maybe_flip(tn_tensor *image, flip_function *flip,
     const bool flips = next(&d) >> 63;
     if (!tn__pixels_open(&in, image, call, true))
         return NULL;
+    const bool pending = tn_error() != NULL;
     tn_tensor *out = flips ? flip(image) : tn__pixels_copy(&in);
-    if (!out)
+    if (!out && !pending)
         tn_error_rename(from, call, NULL);
     return out;
 }
@@ -109,11 +110,12 @@ tn_image_random_crop_with(tn_tensor *image, int64_t height, int64_t width,
     const int64_t p = o.padding;
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = image;
+    const bool pending = tn_error() != NULL;
     /* With padding 0, this checks .mode and .fill. */
     if (p || strcmp(o.mode, "constant") != 0 || o.fill != 0)
         x = tn_image_pad(image, p, p, p, p, .mode = o.mode, .fill = o.fill);
     x = x ? tn_image_crop(x, top, left, height, width) : NULL;
-    if (!x) {
+    if (!x && !pending) {
         tn_error_rename("image_pad", call, NULL);
         tn_error_rename("image_crop", call, NULL);
     }
@@ -194,10 +196,11 @@ tn_tensor *tn_image_random_resized_crop_with(
     const span s = {o.scale_min, o.scale_max, o.ratio_min, o.ratio_max};
     if (!check_spans(call, &s))
         return NULL;
+    const bool pending = tn_error() != NULL;
     tn_tensor *x = tn_image_resized_crop(
         image, draw_crop(&d, &s, in.h, in.w), height, width, .mode = o.mode,
         .antialias = o.antialias);
-    if (!x)
+    if (!x && !pending)
         tn_error_rename("image_resized_crop", call, NULL);
     return x;
 }
@@ -231,10 +234,11 @@ tn_image_random_affine_with(tn_tensor *image,
     const double y = nearbyint(uniform(&d, -dy, dy));
     const double scale = uniform(&d, o.scale_min, o.scale_max);
     const double shear = uniform(&d, -o.shear, o.shear);
+    const bool pending = tn_error() != NULL;
     tn_tensor *out = tn_image_affine(
         image, .degrees = degrees, .translate_x = x, .translate_y = y,
         .scale = scale, .shear_x = shear, .mode = o.mode, .fill = o.fill);
-    if (!out)
+    if (!out && !pending)
         tn_error_rename("image_affine", call, NULL);
     return out;
 }
@@ -283,12 +287,13 @@ tn_image_color_jitter_with(tn_tensor *image,
     }
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn__pixels_copy(&in);
+    const bool pending = tn_error() != NULL;
     for (int i = 0; x && i < ADJUSTMENTS; i++) {
         const int k = order[i];
         if (width[k] == 0)
             continue;
         x = adjustments[k].adjust(x, factor[k]);
-        if (!x)
+        if (!x && !pending)
             tn_error_rename(adjustments[k].call, call, NULL);
     }
     return tn_scope_result(scope, x);

@@ -229,7 +229,7 @@ tn_status tn__raster_from_tensor(tn__raster *out, const tn_tensor *image,
     void *values = malloc(bytes);
     void *samples = malloc((size_t)count * (size_t)out->bits / 8);
     if (!values || !samples)
-        status = tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call);
+        status = tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call);
     else
         status = tn_tensor_to_array(image, values, bytes);
     const bool planes = tn_tensor_ndim(image) == 3 && !hwc;
@@ -239,8 +239,8 @@ tn_status tn__raster_from_tensor(tn__raster *out, const tn_tensor *image,
             status = tn_error_refuse(
                 TN_ERR_ARGUMENT, call, given, 1,
                 dtype == TN_I32
-                    ? "image has a value that is not in 0 to 65535"
-                    : "image has a value that is not a number");
+                    ? "image has a value outside 0 to 65535"
+                    : "image has a NaN");
     }
     free(values);
     if (status < 0)

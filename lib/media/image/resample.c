@@ -1,8 +1,8 @@
 /* resample.c: resizes planes: a pass over columns, then one over rows.
  *
  * Only rows and columns that the wanted part of the result depends on are
- * computed. Rows of the first pass are kept in a ring, so that they are in the
- * cache when the second pass reads them. */
+ * computed. Rows of the first pass are stored in a ring buffer, so that they
+ * are in the cache when the second pass reads them. */
 #include <media/image/resample.h>
 
 #include <stdlib.h>
@@ -193,7 +193,7 @@ bool tn__resample(const tn__pixels *image, const tn__window *from,
         resample_plane(&p, tn__plane(image, i) + corner,
                        tn__plane_out(out, i));
     if (!has)
-        tn_error_set(TN_ERR_MEMORY, "%s: memory ran out", call);
+        tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call);
     free(p.ring);
     free(p.held);
     free(p.in);

@@ -1,8 +1,9 @@
 /* warp.c: rotation and affine transforms.
  *
- * The inverse matrix maps a pixel of the result to a place in the image. Places
- * are measured from the image's centre, and computed in float32 in the order of
- * torchvision's grid, so that "nearest" chooses the same pixels. */
+ * The inverse matrix maps a pixel of the result to a position in the image.
+ * Positions are measured from the image's centre, and computed in float32 in
+ * the order of torchvision's grid, so that "nearest" chooses the same
+ * pixels. */
 #include <base/nearest.h>
 #include <media/image/image_tensor.h>
 
@@ -141,7 +142,7 @@ static bool check_number(const char *call, const char *name, double value)
 
 /* The size of a rotated image, as torchvision and Pillow compute it: of the
  * corners' bounding box, rounded outward, but not for the last 1e-4. In float32,
- * as torchvision: float64 would be just below a whole number more often. */
+ * as torchvision: float64 would be just below an integer more often. */
 static void expanded(const matrix *r, const tn__pixels *in, int64_t *out_h,
                      int64_t *out_w)
 {

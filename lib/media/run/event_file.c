@@ -96,7 +96,8 @@ static tn_status append(tn_events *e, const char *call, const tn__message *m)
         e->end += (off_t)count;
     } else {
         const int why = errno;
-        /* If the file cannot be cut, readers stop at the incomplete record. */
+        /* If the file cannot be truncated, readers stop at the incomplete
+         * record. */
         const int cut = ftruncate(e->fd, e->end);
         (void)cut;
         status = fail(call, "events", e->path, why);
@@ -198,7 +199,8 @@ tn_status tn__events_check(const tn_events *events, const char *call,
                                         "tag is not valid UTF-8");
     if (step < 0)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "step",
-                                        "step is %" PRId64 "; expected 0 or more",
+                                        "step is %" PRId64 "; expected at "
+                                                           "least 0",
                                         step);
     return TN_OK;
 }
@@ -243,8 +245,6 @@ static tn_status begin(tn_events *e)
 tn_events *tn_events_open(const char *folder)
 {
     static const char call[] = "events_open";
-    if (tn_error())
-        return NULL;
     if (!folder || !*folder) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "folder", "folder is %s",
                                  folder ? "empty" : "NULL");
@@ -277,5 +277,8 @@ tn_events *tn_events_open(const char *folder)
 
 const char *tn_events_path(const tn_events *events)
 {
-    return tn_object_is(events, &events_class) ? events->path : NULL;
+    return events && tn_object_check(events, &events_class, "events_path",
+                                     "events")
+               ? events->path
+               : NULL;
 }

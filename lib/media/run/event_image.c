@@ -17,13 +17,13 @@ static tn_status check_image(tn_tensor *image)
         (channels != 1 && channels != 3 && channels != 4) ||
         tn_tensor_numel(image) == 0)
         return tn_error_refuse(TN_ERR_SHAPE, call, &given, 1,
-                               "the shape of image is no (channels, height, "
+                               "image must have the shape (channels, height, "
                                "width) with 1, 3 or 4 channels");
     if (tn_tensor_dtype(image) != TN_U8 &&
         !tn_dtype_is_floating(tn_tensor_dtype(image)))
         return tn_error_refuse(TN_ERR_DTYPE, call, &given, 1,
-                               "image is %s; expected uint8, or a floating "
-                               "dtype with values from 0 to 1",
+                               "image is %s; expected uint8, or a "
+                               "floating-point dtype with values from 0 to 1",
                                tn_dtype_name(tn_tensor_dtype(image)));
     return TN_OK;
 }

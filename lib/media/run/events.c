@@ -58,7 +58,8 @@ tn_status tn_events_text(tn_events *events, const char *tag, const char *text,
     if (!text || !tn__events_utf8(text))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "text", "text is %s",
                                         text ? "not valid UTF-8" : "NULL");
-    /* TensorBoard expects this ending, which SummaryWriter appends, too. */
+    /* TensorBoard expects this ending of the tag, which SummaryWriter appends,
+     * too. */
     char *full = malloc(strlen(tag) + sizeof "/text_summary");
     if (!full)
         return tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL,

@@ -44,7 +44,7 @@ static tn_status check(const tn_hyperparameter *parameters, int count,
     if (count < 0 || metric_count < 0)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, count < 0 ? "count" : "metric_count",
-            "count is %d, metric_count %d; expected 0 or more", count,
+            "count is %d, metric_count %d; expected at least 0", count,
             metric_count);
     if (!parameters && count)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "parameters",
@@ -61,11 +61,11 @@ static tn_status check(const tn_hyperparameter *parameters, int count,
         for (int k = 0; k < i; k++)
             if (strcmp(p->name, parameters[k].name) == 0)
                 return refuse("parameters", i,
-                              "has the name of an earlier one");
+                              "has the name of an earlier parameter");
     }
     for (int i = 0; i < metric_count; i++) {
         if (!metrics[i] || !*metrics[i])
-            return refuse("metrics", i, "is no tag");
+            return refuse("metrics", i, "is NULL or empty");
         if (!tn__events_utf8(metrics[i]))
             return refuse("metrics", i, "is not valid UTF-8");
     }

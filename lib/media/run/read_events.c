@@ -95,8 +95,8 @@ static double float_of(uint64_t bits)
 
 /* ---- scalars ------------------------------------------------------------- */
 
-/* Reads a tensor with one floating element, as TensorFlow 2 writes scalars.
- * Returns false for other tensors. */
+/* Reads a tensor with one floating-point element, as TensorFlow 2 writes
+ * scalars. Returns false for other tensors. */
 static bool tensor_scalar(span tensor, double *value, bool *bad)
 {
     field f;

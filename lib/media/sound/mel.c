@@ -188,9 +188,11 @@ tn_mel_spectrogram_with(tn_tensor *waveform, int64_t sample_rate,
     f.mel_scale = o.mel_scale;
     f.dtype = tn_tensor_dtype(waveform);
     f.device = tn_tensor_device(waveform);
+    const bool pending = tn_error() != NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn_spectrogram_with(waveform, o.n_fft, &s), *y = NULL;
-    tn_error_rename("spectrogram", call, NULL);
+    if (!pending)
+        tn_error_rename("spectrogram", call, NULL);
     if (x && !o.fbanks)
         o.fbanks = filters(call, o.n_fft / 2 + 1, o.n_mels, sample_rate, &f);
     if (x && o.fbanks)
@@ -286,10 +288,12 @@ tn_tensor *tn_mfcc_with(tn_tensor *waveform, int64_t sample_rate,
     const int norm = tn__sound_choice(call, "norm", o.norm, dct_norms, false);
     if (norm < 0)
         return NULL;
+    const bool pending = tn_error() != NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn_mel_spectrogram_with(waveform, sample_rate, o.mel);
     tn_tensor *y = NULL;
-    tn_error_rename("mel_spectrogram", call, NULL);
+    if (!pending)
+        tn_error_rename("mel_spectrogram", call, NULL);
     if (x && tn__sound_check_int(call, "n_mfcc", o.n_mfcc, 1,
                                  tn_tensor_size(x, -2))) {
         x = o.log_mels ? tn_log(tn_add_scalar(x, 1e-6))
@@ -335,8 +339,8 @@ tn_tensor *tn_mu_law_decoding(tn_tensor *codes, int64_t channels)
         dtype != TN_I8 && dtype != TN_U8) {
         const tn_given given = {"codes", codes};
         tn_error_refuse(TN_ERR_DTYPE, call, &given, 1,
-                        "codes has dtype %s; expected a floating or integer "
-                        "dtype",
+                        "codes has dtype %s; expected a floating-point or "
+                        "integer dtype",
                         tn_dtype_name(dtype));
         return NULL;
     }

@@ -102,7 +102,7 @@ tn_tensor *tn_resample_with(tn_tensor *waveform, int64_t orig_freq,
     if ((2 * reach + (double)orig) * (double)new > 1 << 26) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "new_freq",
                                  "%lld to %lld Hz, which is %lld / %lld, needs "
-                                 "a filter of more than 2^26 numbers; choose "
+                                 "a filter of more than 2^26 weights; choose "
                                  "rates with a common divisor",
                                  (long long)orig_freq, (long long)new_freq,
                                  (long long)new, (long long)orig);

@@ -22,7 +22,7 @@ bool tn__sound_check(const char *call, const char *argument, tn_tensor *x,
     if (tn_tensor_ndim(x) >= ndim)
         return true;
     tn_error_refuse(TN_ERR_SHAPE, call, &given, 1,
-                    "%s has %d dimensions; expected %d or more", argument,
+                    "%s has %d dimensions; expected at least %d", argument,
                     tn_tensor_ndim(x), ndim);
     return false;
 }
@@ -33,16 +33,16 @@ bool tn__sound_check_like(const char *call, const char *argument,
     const tn_given given = {argument, other};
     if (tn_tensor_device(other) != tn_tensor_device(x)) {
         tn_error_refuse(TN_ERR_DEVICE, call, &given, 1,
-                        "%s is on %s, but the sound is on %s; tn_to moves "
-                        "tensors",
+                        "%s is on %s, but the waveform is on %s; move one with "
+                        "tn_to",
                         argument, tn_device_name(tn_tensor_device(other)),
                         tn_device_name(tn_tensor_device(x)));
         return false;
     }
     if (tn_tensor_dtype(other) != tn_tensor_dtype(x)) {
         tn_error_refuse(TN_ERR_DTYPE, call, &given, 1,
-                        "%s has dtype %s, but the sound has %s; tn_to_dtype "
-                        "converts tensors",
+                        "%s has dtype %s, but the waveform has %s; convert one "
+                        "with tn_to_dtype",
                         argument, tn_dtype_name(tn_tensor_dtype(other)),
                         tn_dtype_name(tn_tensor_dtype(x)));
         return false;

@@ -7,8 +7,8 @@
 #include <tenon/ops.h>
 #include <tenon/sound.h>
 
-/* Checks that x is a floating tensor of at least ndim dimensions. Returns false
- * with an error. */
+/* Checks that x is a floating-point tensor of at least ndim dimensions. Returns
+ * false with an error. */
 bool tn__sound_check(const char *call, const char *argument, tn_tensor *x,
                      int ndim);
 /* Checks that other has the device and the dtype of x. */
@@ -17,9 +17,9 @@ bool tn__sound_check_like(const char *call, const char *argument,
 /* Sets an error unless low <= value <= high. */
 bool tn__sound_check_int(const char *call, const char *argument, int64_t value,
                          int64_t low, int64_t high);
-/* Returns the number of the text in a list that ends with NULL, or -1 with an
- * error. A text that is NULL has the number of the list's length, if it may be
- * left out. */
+/* Returns the index of a string in a list that ends with NULL, or -1 with an
+ * error. If the string is NULL and may be left out, returns the length of the
+ * list. */
 int tn__sound_choice(const char *call, const char *argument, const char *text,
                      const char *const *list, bool optional);
 /* Makes a tensor of float64 numbers in dtype on device. */

@@ -119,7 +119,7 @@ tn_tensor *tn_spectrogram_with(tn_tensor *waveform, int64_t n_fft,
         return NULL;
     if (!(o.power >= 0) || isinf(o.power)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "power",
-                                 "power is %g; expected 0 or more", o.power);
+                                 "power is %g; expected at least 0", o.power);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
@@ -155,8 +155,10 @@ tn_tensor *tn_spectrogram_with(tn_tensor *waveform, int64_t n_fft,
             s.pad_mode = o.pad_mode;
         s.normalized = f.norm == BY_LENGTH;
         s.onesided = o.onesided;
+        const bool pending = tn_error() != NULL;
         y = tn_stft_with(x, n_fft, &s);
-        tn_error_rename("stft", call, "waveform");
+        if (!pending)
+            tn_error_rename("stft", call, "waveform");
         if (f.norm == BY_WINDOW)
             y = tn_div(y, energy(&f));
         if (o.power > 0)
@@ -168,7 +170,8 @@ tn_tensor *tn_spectrogram_with(tn_tensor *waveform, int64_t n_fft,
 
 /* ---- the inverse ----------------------------------------------------------------- */
 
-/* Adds frames (lines, n_fft, count) at their places: (lines, time). */
+/* Adds frames (lines, n_fft, count) at their positions in time; returns (lines,
+ * time). */
 static tn_tensor *overlap_add(const frames *f, tn_tensor *x, int64_t time)
 {
     const int64_t lines = tn_tensor_size(x, 0);

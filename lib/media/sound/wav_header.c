@@ -34,7 +34,7 @@ static const struct {
     {0x00FF, "AAC"},             {0xF1AC, "FLAC"},    {0x674F, "Ogg Vorbis"},
 };
 
-/* Sets an error that names the call and the file. */
+/* Records an error that names the call, its argument and the file. */
 __attribute__((format(printf, 3, 4))) static tn_status
 fail(const tn__wav_source *s, tn_status code, const char *format, ...)
 {
@@ -43,8 +43,8 @@ fail(const tn__wav_source *s, tn_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return tn_error_set(code, "%s: %s%s%s", s->call, s->name,
-                        *s->name ? ": " : "", text);
+    return tn_error_refuse_argument(code, s->call, s->argument, "%s: %s",
+                                    s->name, text);
 }
 
 tn_status tn__wav_read(const tn__wav_source *s, uint64_t offset, void *out,
@@ -60,12 +60,9 @@ tn_status tn__wav_read(const tn__wav_source *s, uint64_t offset, void *out,
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return tn_error_set(TN_ERR_IO, "%s: %s: %s", s->call, s->name,
-                                strerror(errno));
+            return fail(s, TN_ERR_IO, "%s", strerror(errno));
         if (got == 0)
-            return tn_error_set(TN_ERR_IO,
-                                "%s: %s: it became shorter while it was read",
-                                s->call, s->name);
+            return fail(s, TN_ERR_IO, "it became shorter while it was read");
         done += (size_t)got;
     }
     return TN_OK;
@@ -96,7 +93,7 @@ static tn_status parse_format(const tn__wav_source *s, uint64_t at,
     unsigned char p[40];
     if (size < 16)
         return fail(s, TN_ERR_FORMAT,
-                    "the fmt chunk has %llu bytes; expected 16 or more",
+                    "the fmt chunk has %llu bytes; expected at least 16",
                     (unsigned long long)size);
     const size_t have = size < sizeof p ? (size_t)size : sizeof p;
     const tn_status status = tn__wav_read(s, at, p, have);
@@ -112,7 +109,7 @@ static tn_status parse_format(const tn__wav_source *s, uint64_t at,
                         "bytes; expected 40",
                         (unsigned long long)size);
         if (memcmp(p + 26, guid, sizeof guid) != 0)
-            return fail(s, TN_ERR_UNSUPPORTED, "the format is not known");
+            return fail(s, TN_ERR_UNSUPPORTED, "the format is not supported");
         tag = u16(p + 24);
     }
     for (size_t i = 0; i < sizeof compressed / sizeof *compressed; i++)

@@ -25,7 +25,8 @@ static bool has_kind(tn_dtype dtype, int kind)
 }
 
 static const char *const kind_text[] = {
-    [TN__ANY_NUMBER] = "a floating or integer dtype, but not bool or float8",
+    [TN__ANY_NUMBER] = "a floating-point or integer dtype, but not bool or "
+                       "float8",
     [TN__FLOATING] = "float32, float64, float16 or bfloat16",
     [TN__INTEGER] = "an integer dtype"};
 
@@ -80,7 +81,7 @@ bool tn__box_check(const char *call, const tn__box_rule *rule, int count)
         const tn_given given[] = {{rule[i].argument, rule[i].tensor},
                                   {rule[0].argument, rule[0].tensor}};
         tn_error_refuse(TN_ERR_DEVICE, call, given, 2,
-                        "%s is on %s, but %s is on %s; tn_to moves tensors",
+                        "%s is on %s, but %s is on %s; move one with tn_to",
                         rule[i].argument, tn_device_name(b), rule[0].argument,
                         tn_device_name(a));
         return false;
@@ -137,8 +138,9 @@ tn_tensor *tn__box_tensor(const void *data, tn_dtype dtype, tn_dims_list shape,
     return x && tn_tensor_device(x) != device ? tn_to(x, device) : x;
 }
 
-/* Tells whether score a comes before an equal or smaller score b, where a
- * stands before b. */
+/* Returns whether score a precedes score b in descending order. a is the
+ * earlier one in the input, so it also precedes an equal b. NaN counts as the
+ * largest score. */
 static bool comes_first(double a, double b)
 {
     return isnan(a) || !(b > a || isnan(b));

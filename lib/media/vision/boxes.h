@@ -1,5 +1,5 @@
-/* boxes.h: what the files of this folder share. Host code works on copies of
- * tensors as float64; device code consists of public operators and of
+/* boxes.h: declarations that the files of this folder share. Host code works on
+ * copies of tensors as float64; device code consists of public operators and of
  * definitions in the kernel language. */
 #ifndef TN_MEDIA_BOXES_H
 #define TN_MEDIA_BOXES_H
@@ -35,18 +35,19 @@ int64_t *tn__box_read_int(tn_tensor *x);
 /* Makes a tensor of host elements on device. */
 tn_tensor *tn__box_tensor(const void *data, tn_dtype dtype, tn_dims_list shape,
                           tn_device *device);
-/* Stores the numbers 0 ... n - 1 in out by descending score. Equal scores stay
- * in order; NaN is greater than all numbers. Returns false if memory runs out
- * (with an error). */
+/* Stores the indices 0 ... n - 1 in out by descending score. Equal scores stay
+ * in order; NaN counts as larger than all numbers. Returns false if memory runs
+ * out (with an error). */
 bool tn__box_order(const double *score, int64_t n, int64_t *out);
 /* Defines the operator at the first call; then applies it. */
 tn_tensor *tn__box_apply(const char *text, const tn_op **op,
                          tn_tensor *const *in, const double *numbers);
-/* Reduces x as the text says: "none", "mean" or "sum". Returns NULL with an
- * error for another text. The mean of no elements is 0. */
+/* Reduces x as the string says: "none", "mean" or "sum". Returns NULL with an
+ * error for another string. The mean of no elements is 0. */
 tn_tensor *tn__box_reduce(const char *call, tn_tensor *x,
                           const char *reduction);
-/* Returns whether the text is the name of a reduction; if not, sets an error. */
+/* Returns whether the string is the name of a reduction; if not, sets an
+ * error. */
 bool tn__box_reduction_is_known(const char *call, const char *reduction);
 
 #endif

@@ -26,7 +26,7 @@ TN_OPTIONS_TYPE(tn_sigmoid_focal_loss, "sigmoid_focal_loss", "inputs, targets",
 enum { XYXY, XYWH, CXCYWH, FORMATS };
 static const char *const format_name[FORMATS] = {"xyxy", "xywh", "cxcywh"};
 
-/* Returns the number of a format, or -1 with an error. */
+/* Returns the index of a format, or -1 with an error. */
 static int format_of(const char *call, const char *argument, const char *name)
 {
     for (int i = 0; i < FORMATS; i++)
@@ -194,14 +194,15 @@ static bool check_pair(const char *call, tn_tensor *a, tn_tensor *b)
         return true;
     const tn_given given[] = {{"boxes2", b}, {"boxes1", a}};
     tn_error_refuse(TN_ERR_DTYPE, call, given, 2,
-                    "boxes2 has dtype %s, but boxes1 has %s; tn_to_dtype "
-                    "converts tensors",
+                    "boxes2 has dtype %s, but boxes1 has %s; convert one with "
+                    "tn_to_dtype",
                     tn_dtype_name(tn_tensor_dtype(b)),
                     tn_dtype_name(tn_tensor_dtype(a)));
     return false;
 }
 
-/* Applies a formula to boxes a (..., N, 4) and b (..., M, 4), each with each. */
+/* Applies a formula to boxes a (..., N, 4) and b (..., M, 4), for each pair of
+ * boxes. */
 static tn_tensor *each_pair(formula *f, tn_tensor *a, tn_tensor *b, int format,
                             double eps)
 {
@@ -210,19 +211,21 @@ static tn_tensor *each_pair(formula *f, tn_tensor *a, tn_tensor *b, int format,
         const tn_given given = {i ? "boxes2" : "boxes1", x};
         if (tn_tensor_ndim(x) < 2) {
             tn_error_refuse(TN_ERR_SHAPE, f->call, &given, 1,
-                            "%s has the shape (4,); expected (..., N, 4): "
-                            "tn_unsqueeze makes a list of one box",
+                            "%s has the shape (4,); expected (..., N, 4): pass "
+                            "tn_unsqueeze() of it, a list of one box",
                             given.argument);
             return NULL;
         }
     }
+    const bool pending = tn_error() != NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *in[8], *out = NULL;
     a = tn_unsqueeze(to_xyxy(tn__box_upcast(a), format), -2);
     b = tn_unsqueeze(to_xyxy(tn__box_upcast(b), format), -3);
     if (split(a, in) && split(b, in + 4))
         out = tn__box_apply(f->text, &f->op, in, &eps);
-    tn_error_rename(f->name, f->call, NULL);
+    if (!pending)
+        tn_error_rename(f->name, f->call, NULL);
     return tn_scope_result(scope, out);
 }
 
@@ -250,7 +253,7 @@ static bool check_eps(const char *call, double eps)
     if (eps >= 0)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "eps",
-                             "eps is %g; expected 0 or more", eps);
+                             "eps is %g; expected at least 0", eps);
     return false;
 }
 
@@ -294,6 +297,7 @@ static tn_tensor *loss(formula *f, tn_tensor *a, tn_tensor *b, double eps,
                         "boxes1 and boxes2 have different shapes");
         return NULL;
     }
+    const bool pending = tn_error() != NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *in[8], *out = NULL;
     a = tn__box_upcast(a);
@@ -304,7 +308,8 @@ static tn_tensor *loss(formula *f, tn_tensor *a, tn_tensor *b, double eps,
     }
     if (split(a, in) && split(b, in + 4))
         out = tn__box_apply(f->text, &f->op, in, &eps);
-    tn_error_rename(f->name, f->call, NULL);
+    if (!pending)
+        tn_error_rename(f->name, f->call, NULL);
     return tn_scope_result(scope, out ? tn__box_reduce(f->call, out, reduction)
                                       : NULL);
 }
@@ -361,7 +366,7 @@ tn_sigmoid_focal_loss_with(tn_tensor *inputs, tn_tensor *targets,
     }
     if (!(o.gamma >= 0)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "gamma",
-                                 "gamma is %g; expected 0 or more", o.gamma);
+                                 "gamma is %g; expected at least 0", o.gamma);
         return NULL;
     }
     const tn_given given[] = {{"targets", targets}, {"inputs", inputs}};

@@ -1,6 +1,6 @@
-/* nms.c: choosing boxes. Suppression is sequential: whether a box is kept
- * depends on all boxes that were kept before. So it runs on the host, where it
- * compares each box to the kept ones in blocks, and needs no matrix of all
+/* nms.c: selects boxes. Suppression is sequential: whether a box is kept
+ * depends on all boxes that were kept before it. So it runs on the host, where
+ * it compares each box to the kept ones in blocks, and needs no matrix of all
  * pairs. */
 #include <base/nearest.h>
 #include <media/vision/boxes.h>
@@ -225,8 +225,8 @@ tn_tensor *tn_remove_small_boxes(tn_tensor *boxes, double min_size)
     return tn_scope_result(scope, at);
 }
 
-/* Returns bound, or the largest number of an integer dtype if that is less: a
- * larger bound changes nothing, but would wrap around in this dtype. */
+/* Returns bound, or the largest number of an integer dtype if that is smaller:
+ * a larger bound changes nothing, but would wrap around in this dtype. */
 static int64_t fit_bound(int64_t bound, tn_dtype dtype)
 {
     const int64_t most = dtype == TN_I8    ? INT8_MAX
@@ -247,7 +247,7 @@ tn_tensor *tn_clip_boxes_to_image(tn_tensor *boxes, int64_t height,
     if (height < 0 || width < 0) {
         const char *wrong = height < 0 ? "height" : "width";
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, wrong,
-                                 "%s is %lld; expected 0 or more", wrong,
+                                 "%s is %lld; expected at least 0", wrong,
                                  (long long)(height < 0 ? height : width));
         return NULL;
     }

@@ -149,7 +149,7 @@ static bool add_region(const job *j, const double *r, const axis a[2],
 }
 
 /* Fills m with the cells of regions from `first`, until it has MOST_TERMS
- * terms. Returns the number of the next region, or -1 with an error. */
+ * terms. Returns the index of the next region, or -1 with an error. */
 static int64_t fill(const job *j, int64_t first, axis *a, tn__sparse *m)
 {
     int64_t i = first;
@@ -451,7 +451,7 @@ static tn_status check_regions(const char *call, tn_tensor *boxes,
                 return refuse_box(call, boxes, i, "has the number", r[k]);
         if (r[0] != floor(r[0]))
             return refuse_box(call, boxes, i,
-                              "begins with the number of an image, but it is",
+                              "begins with the index of an image, but it is",
                               r[0]);
         if (r[0] < 0 || r[0] >= (double)j->images)
             return tn_error_refuse(TN_ERR_INDEX, call, &given, 1,
@@ -546,8 +546,10 @@ tn_tensor *tn_roi_align_with(tn_tensor *input, tn_tensor *boxes,
         [ALIGNED] = {.kind = TN_VALUE_BOOL, .of.i = o.aligned},
         [TRANSPOSED] = {.kind = TN_VALUE_BOOL, .of.i = 0}};
     tn_tensor *out = NULL;
+    const bool pending = tn_error() != NULL;
     call_align(value, &out);
-    tn_error_rename("media_roi_align", "roi_align", NULL);
+    if (!pending)
+        tn_error_rename("media_roi_align", "roi_align", NULL);
     return tn_scope_result(scope, tn_to_dtype(out, dtype));
 }
 
@@ -569,7 +571,9 @@ tn_tensor *tn_roi_pool_with(tn_tensor *input, tn_tensor *boxes, int64_t height,
         {.kind = TN_VALUE_INT, .of.i = width},
         {.kind = TN_VALUE_FLOAT, .of.f = o.spatial_scale}};
     tn_tensor *out[2] = {NULL};
+    const bool pending = tn_error() != NULL;
     tn_op_call(pool_op, value, 5, out, 2);
-    tn_error_rename("media_roi_pool", "roi_pool", NULL);
+    if (!pending)
+        tn_error_rename("media_roi_pool", "roi_pool", NULL);
     return tn_scope_result(scope, tn_to_dtype(out[0], dtype));
 }

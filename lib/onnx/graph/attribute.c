@@ -79,8 +79,8 @@ static bool read_tensor(tn__onnx_builder *b, tn__onnx_span message,
 {
     tn__onnx_tensor t;
     if (!tn__onnx_tensor_read(&b->reader, message, &t)) {
-        /* tn_onnx_check reports this node as unsupported and goes on: other
-         * nodes may be unsupported too */
+        /* tn_onnx_check reports this node as unsupported and continues, because
+         * other nodes may be unsupported too */
         if (!b->checks || tn_error_code() != TN_ERR_UNSUPPORTED)
             return false;
         tn_error_clear();

@@ -103,8 +103,8 @@ static bool read_output(tn__onnx_builder *b, tn__onnx_scope *s,
     return true;
 }
 
-/* Whether an initialiser holds quantised weights. A smaller one may as well be
- * a zero point. */
+/* Returns whether an initialiser holds quantised weights. A smaller one may as
+ * well be a zero point. */
 static bool is_quantised(const tn__onnx_tensor *t)
 {
     const int bits = tn__onnx_type_of(t->type).bits;

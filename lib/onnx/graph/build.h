@@ -74,10 +74,9 @@ typedef struct tn__onnx_builder {
                                       function[] */
     int64_t called_nodes;  /* number of nodes of functions, over all calls */
     uint64_t called_bytes; /* size of these functions in the file */
-    /* tn__onnx_graph_read and tn__onnx_node_read. Pointers, because attributes
-     * contain graphs, graphs and functions contain nodes, and nodes contain
-     * attributes and call functions: this way their files do not need each
-     * other in a circle. */
+    /* tn__onnx_graph_read and tn__onnx_node_read. Attributes contain graphs,
+     * graphs and functions contain nodes, and nodes contain attributes and call
+     * functions. The pointers avoid a circular dependency of their files. */
     tn__onnx_graph *(*read_graph)(struct tn__onnx_builder *b,
                                   struct tn__onnx_scope *parent,
                                   tn__onnx_span message, int depth);
@@ -102,7 +101,8 @@ bool tn__onnx_import_read(tn__onnx_builder *b, tn__onnx_span message,
                           tn__onnx_imports *imports);
 /* Returns the version of a domain in b->imports, or -1. */
 int64_t tn__onnx_import_version(const tn__onnx_builder *b, const char *domain);
-/* Notes a FunctionProto, which is read when a node calls it. */
+/* Stores the position of a FunctionProto, which is read when a node calls
+ * it. */
 bool tn__onnx_function_add(tn__onnx_builder *b, tn__onnx_span message);
 /* Returns the function that a node of this domain and operator calls, or
  * NULL. */

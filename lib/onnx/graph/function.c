@@ -1,6 +1,6 @@
 /* function.c: functions that a model defines (FunctionProto). A node that calls
- * one is replaced by the nodes of the function. They see the inputs of the
- * function and their own results, but no other values of the graph. */
+ * one is replaced by the nodes of the function. These nodes can use the inputs
+ * of the function and their own results, but no other values of the graph. */
 #include <onnx/graph/scope.h>
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* node.c: reads NodeProto. Names of values become numbers of slots, and each
+/* node.c: reads NodeProto. Names of values become indices of slots, and each
  * node gets its row of the operator table. */
 #include <onnx/graph/scope.h>
 

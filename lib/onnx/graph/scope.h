@@ -1,5 +1,5 @@
-/* scope.h: the names that the nodes of a graph or of a function see while they
- * are read, and the slots of the graph. */
+/* scope.h: the names that the nodes of a graph or of a function can use while
+ * they are read, and the slots of the graph. */
 #ifndef TN_ONNX_GRAPH_SCOPE_H
 #define TN_ONNX_GRAPH_SCOPE_H
 
@@ -9,11 +9,12 @@
 enum {
     TN__ONNX_USED_ON_HOST = 1, TN__ONNX_USED_AS_BUFFER = 2,
     TN__ONNX_USED_AS_CONSTANT = 4,
-    /* holds weights of 8 or 4 bits, or the result of row->scales on such */
+    /* holds weights of 8 or 4 bits, or the result of row->scales applied to
+     * such weights */
     TN__ONNX_QUANTISED = 8
 };
 
-/* What is known about the slots of a graph until it is complete. */
+/* Data about the slots of a graph while it is read. */
 typedef struct tn__onnx_slots {
     struct tn__onnx_slots *parent; /* those of the enclosing graph */
     unsigned char *use; /* for each slot: TN__ONNX_USED_... */
@@ -36,7 +37,7 @@ typedef struct tn__onnx_scope {
 /* ---- slots --------------------------------------------------------------- */
 
 enum { TN__ONNX_LEFT_OUT = -2 };
-/* Makes a slot and returns its number, or -1 with an error. */
+/* Makes a slot and returns its index, or -1 with an error. */
 int tn__onnx_slot_new(tn__onnx_builder *b, tn__onnx_scope *s, const char *name);
 /* Returns the slot of a name. A value of an enclosing graph gets a slot in this
  * graph. Returns TN__ONNX_LEFT_OUT for an input of a function that the call

@@ -221,7 +221,7 @@ static void scan(tn__onnx_call *c)
     const int64_t scanned = tn__onnx_int(c, INPUTS);
     if (scanned < 1 || scanned > c->in_count) {
         tn__onnx_refuse(c, TN_ERR_FORMAT,
-                        "num_scan_inputs is %lld; it must be at least 1 and at "
+                        "num_scan_inputs is %lld; expected at least 1 and at "
                         "most the number of inputs",
                         (long long)scanned);
         return;

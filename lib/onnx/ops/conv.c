@@ -20,7 +20,7 @@ static bool read_numbers(tn__onnx_call *c, int attr, int n, int64_t least,
         return true;
     if (a->count != n) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "attribute \"%s\" has %lld numbers; it must have %d",
+                        "attribute \"%s\" has %lld numbers; expected %d",
                         a->name, (long long)a->count, n);
         return false;
     }
@@ -44,7 +44,7 @@ bool tn__onnx_window_read(tn__onnx_call *c, const int *which,
     *w = (tn__onnx_window){.n = n};
     if (n < 1 || n > 3) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "the input has %d dimensions; it must have 3 to 5",
+                        "the input has %d dimensions; expected 3 to 5",
                         n + 2);
         return false;
     }
@@ -299,7 +299,7 @@ static void widen(const tn_tensor *x, tn__onnx_window *w, bool ceil_mode)
         const int64_t size = tn_tensor_size(x, i + 2);
         const int64_t span = size + w->before[i] + w->after[i] - reach;
         if (span <= -w->stride[i])
-            continue; /* not even one window: the pool says so */
+            continue; /* not even one window fits: the pool reports the error */
         int64_t count = (span + w->stride[i] - 1) / w->stride[i] + 1;
         if ((count - 1) * w->stride[i] >= size + w->before[i])
             count--;
@@ -492,7 +492,7 @@ static bool check_image(tn__onnx_call *c)
     if (tn_tensor_ndim(c->x[0]) >= 3)
         return true;
     tn__onnx_refuse(c, TN_ERR_SHAPE,
-                    "the input has %d dimensions; it must have 3 or more",
+                    "the input has %d dimensions; expected at least 3",
                     tn_tensor_ndim(c->x[0]));
     return false;
 }
@@ -551,7 +551,7 @@ static void max_unpool(tn__onnx_call *c)
         pad[2 * (w.n - 1 - i) + 1] = to.dim[i + 2] - own.dim[i + 2];
         if (to.dim[i + 2] < own.dim[i + 2]) {
             tn__onnx_refuse(c, TN_ERR_SHAPE,
-                            "output_shape is smaller than the result");
+                            "output_shape is smaller than the unpadded result");
             return;
         }
     }

@@ -12,7 +12,7 @@ typedef struct tn__onnx_window {
 } tn__onnx_window;
 
 /* Reads the attributes auto_pad, dilations, kernel_shape, pads and strides.
- * which[0] to which[4] are their numbers in the row, or -1 if the operator does
+ * which[0] to which[4] are their indices in the row, or -1 if the operator does
  * not have them. kernel has the sizes of the kernel, or is NULL to take them
  * from kernel_shape. x has the images. Returns false with an error. */
 bool tn__onnx_window_read(tn__onnx_call *c, const int *which,

@@ -50,7 +50,7 @@ static void constant_of_shape(tn__onnx_call *c)
     tn_tensor *value = c->attr[0]->tensor.host;
     if (tn_tensor_numel(value) != 1) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "attribute \"value\" has %lld elements; it must have 1",
+                        "attribute \"value\" has %lld elements; expected 1",
                         (long long)tn_tensor_numel(value));
         return;
     }
@@ -116,8 +116,8 @@ static void range(tn__onnx_call *c)
     if (step == 0 || step == INT64_MIN ||
         __builtin_sub_overflow(end, start, &span)) {
         tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                        "step is %lld; it must not be 0, and the distance from "
-                        "start to limit must fit in int64",
+                        "step is %lld; expected a number other than 0, and a "
+                        "distance from start to limit that fits in int64",
                         (long long)step);
         return;
     }

@@ -1,6 +1,6 @@
-/* deform.c: DeformConv, a convolution whose taps are displaced by offsets that
- * the model computes. tn_grid_sample reads the displaced pixels, so gradients
- * reach images, offsets, mask and weights. */
+/* deform.c: DeformConv, a convolution whose taps (positions of the kernel) are
+ * displaced by offsets that the model computes. tn_grid_sample reads the
+ * displaced pixels, so gradients reach images, offsets, mask and weights. */
 #include <onnx/ops/conv.h>
 
 /* The sizes of a call. */

@@ -181,7 +181,7 @@ static void scatter_nd(tn__onnx_call *c)
     int64_t rows = 1;
     for (int i = 0; i < count; i++)
         rows *= tn_tensor_size(x, i);
-    /* tn_index refuses an index that is out of range in its own dimension */
+    /* tn_index rejects an index that is out of range in its own dimension */
     tn_tensor *number =
         tn_arange(0, rows, 1, .dtype = TN_I64, .device = c->device);
     tn_tensor *row = tn_index(

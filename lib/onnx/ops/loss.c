@@ -66,7 +66,7 @@ static void softmax_cross_entropy(tn__onnx_call *c)
 {
     if (tn_tensor_ndim(c->x[0]) < 2) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "scores has %d dimensions; it must have 2 or more",
+                        "scores has %d dimensions; expected at least 2",
                         tn_tensor_ndim(c->x[0]));
         return;
     }

@@ -40,7 +40,7 @@ static void power(tn__onnx_call *c)
     const tn_dtype dtype = tn_tensor_dtype(c->x[0]);
     double exponent;
     c->y_type[0] = c->x_type[0];
-    /* tn_pow_scalar computes squares and roots much faster than tn_pow does */
+    /* tn_pow_scalar computes squares and roots without a general power */
     if (is_float(c->x[0]) && c->value[1]->fixed && c->value[1]->host &&
         tn_tensor_numel(c->x[1]) == 1 &&
         tn_tensor_ndim(c->x[1]) <= tn_tensor_ndim(c->x[0]) &&

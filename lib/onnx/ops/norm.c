@@ -119,7 +119,7 @@ static void instance_norm(tn__onnx_call *c)
     int64_t each = 1;
     for (int i = 2; i < tn_tensor_ndim(x); i++)
         each *= tn_tensor_size(x, i);
-    /* instance_norm refuses images of one element, ONNX does not */
+    /* instance_norm rejects images of one element, ONNX does not */
     c->y[0] = each == 1 && tn_tensor_ndim(x) > 2
                   ? tn_group_norm(x, tn_tensor_size(x, 1), c->x[1], c->x[2],
                                   .eps = eps)

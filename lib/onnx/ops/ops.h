@@ -23,7 +23,7 @@ typedef struct tn__onnx_op {
                           input min_in */
     /* "axis:int=0 axes:ints mode:string=constant value:tensor! ...": type and
      * default of each attribute. Without default it may be absent; with '!' it
-     * must be given. Attributes that the row does not list are refused. */
+     * must be given. Attributes that the row does not list are rejected. */
     const char *attributes;
     void (*run)(tn__onnx_call *c);
     /* The operator that tn__onnx_unary, tn__onnx_binary, ... call. */
@@ -136,7 +136,7 @@ int tn__onnx_axis(tn__onnx_call *c, int64_t axis, int ndim);
  * runs while the model is opened and the result is large. */
 bool tn__onnx_may_make(tn__onnx_call *c, tn_dims_list shape);
 /* Returns whether memory for count 64-bit numbers is available on the device of
- * the call. Functions ask before they make a list on the host, which
+ * the call. Functions call this before they make a list on the host, which
  * tn_memory_set_limit does not count. Otherwise sets TN_ERR_MEMORY. */
 bool tn__onnx_fits(tn__onnx_call *c, int64_t count);
 /* Returns the shape of x as a list. */
@@ -158,7 +158,7 @@ bool tn__onnx_subgraph(tn__onnx_call *c, const tn__onnx_attr *graph,
                        tn_tensor *const *in, const int *in_type, int in_count,
                        tn_tensor **out, int *out_type, int out_count);
 /* Counts an iteration of a loop. Returns false with an error if the run has had
- * too many. */
+ * too many iterations. */
 bool tn__onnx_iterate(tn__onnx_call *c);
 
 /* The functions that most rows use. */

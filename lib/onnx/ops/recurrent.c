@@ -121,8 +121,7 @@ static bool read_activations(layer *l, const char *const *defaults, int each)
     int alphas = 0, betas = 0;
     if (names && names->count != count) {
         tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                        "attribute \"activations\" has %lld names; it must "
-                        "have %d",
+                        "attribute \"activations\" has %lld names; expected %d",
                         (long long)names->count, count);
         return false;
     }

@@ -114,6 +114,8 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
                         (long long)t->count);
         return false;
     }
+    if (!tn__onnx_fits(r->c, 2 * t->count * out))
+        return false;
     const size_t n = (size_t)(t->count * out) + 1;
     t->index = malloc(n * sizeof *t->index);
     t->weight = malloc(n * sizeof *t->weight);
@@ -331,8 +333,8 @@ static void resize_run(tn__onnx_call *c)
     resize_all(&r, axes, size, scale, where);
 }
 
-/* Until opset 10: place i is element floor(i / scale), or between two. Where the
- * input shrinks it is element ceil(i / scale). */
+/* Until opset 10: output element i is input element floor(i / scale), or
+ * between two elements. If the input shrinks, it is element ceil(i / scale). */
 static resize old_resize(tn__onnx_call *c)
 {
     const char *mode = tn__onnx_string(c, 0);

@@ -70,7 +70,8 @@ static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
 {
     const int64_t size = tn_tensor_size(x, (int)axis);
     if (step == 0) {
-        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "steps has a 0");
+        tn__onnx_refuse(c, TN_ERR_ARGUMENT, "steps has a 0; expected only "
+                        "other numbers");
         return NULL;
     }
     if (step > 0) {
@@ -267,8 +268,8 @@ static void pad(tn__onnx_call *c, const char *mode, const int64_t *pads,
         return;
     if (count != 2 * axes.count) {
         tn__onnx_refuse(c, TN_ERR_SHAPE,
-                        "pads has %d numbers, but there are %d axes, which "
-                        "need two each",
+                        "pads has %d numbers, but there are %d axes; expected "
+                        "two numbers for each",
                         count, axes.count);
         return;
     }

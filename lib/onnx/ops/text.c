@@ -55,11 +55,10 @@ static int64_t check(tn__onnx_call *c)
     if (fine)
         return columns;
     tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                    "ngram_counts must hold increasing positions in "
+                    "ngram_counts must hold increasing indices into "
                     "pool_int64s, which has %lld numbers; ngram_indexes and "
-                    "weights one number for each n-gram; and "
-                    "min_gram_length (%lld) must be 1 to max_gram_length "
-                    "(%lld)",
+                    "weights one number for each n-gram; and min_gram_length "
+                    "(%lld) must be 1 to max_gram_length (%lld)",
                     (long long)pool->count, (long long)shortest,
                     (long long)longest);
     return -1;
@@ -75,7 +74,7 @@ static void vectorize(tn__onnx_call *c, const int64_t *x, int64_t rows,
         const int64_t from = counts->ints[n - 1],
                       to = n < counts->count ? counts->ints[n] : pool->count,
                       grams = (to - from) / n;
-        /* skips between the elements of a single number do not exist */
+        /* an n-gram of a single number has no skips between elements */
         const int64_t skips = n > 1 ? tn__onnx_int(c, SKIPS) : 0;
         for (int64_t r = 0; r < rows && n >= tn__onnx_int(c, SHORTEST) &&
                             n <= tn__onnx_int(c, LONGEST);

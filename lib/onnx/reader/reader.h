@@ -7,7 +7,7 @@
 #include <onnx/onnx.h>
 #include <onnx/reader/wire.h>
 
-/* Limits, so that a small file cannot ask for a lot of memory. */
+/* Limits, so that a small file cannot cause the allocation of much memory. */
 enum {
     TN__ONNX_MAX_DEPTH = 16,      /* of nested subgraphs */
     TN__ONNX_MAX_NODES = 1 << 20, /* in a model; also limits its values */

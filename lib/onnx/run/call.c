@@ -1,4 +1,4 @@
-/* call.c: functions that the operators share: they read lists of integers,
+/* call.c: functions that the operators share. They read lists of integers,
  * check axes, and convert values to the ranges of ONNX types. */
 #include <onnx/run/run.h>
 

@@ -505,7 +505,8 @@ static tn_status fill(const char *call, const char *argument, void *out,
     if (size < sizeof size || size > bytes)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, argument,
-            out ? "its size is invalid: set size = sizeof first" : "is NULL");
+            out ? "its member size is invalid: set it to the size of the "
+                  "struct" : "is NULL");
     memcpy(out, full, size);
     memcpy(out, &size, sizeof size);
     return TN_OK;
@@ -516,8 +517,8 @@ static tn_status describe(const char *call, const tn__onnx_port *port,
 {
     if (i < 0 || i >= count)
         return tn_error_refuse_argument(TN_ERR_INDEX, call, "i",
-                                        "i is %d, but the model has %d, "
-                                        "counted from 0",
+                                        "i is %d; expected at least 0 and less "
+                                        "than %d",
                                         i, count);
     const tn__onnx_type type = tn__onnx_type_of(port[i].type);
     const tn_onnx_value_info full = {

@@ -57,8 +57,8 @@ static tn_status plan(const tn__call *call, tn__shape *shape, tn_dtype *dtype,
     return *device ? TN_OK : tn_error_code();
 }
 
-/* Returns the dtype of the result of full without an argument dtype. This dtype
- * follows from the kind of the number. */
+/* Returns the dtype of the result of full if the argument dtype is absent. It
+ * depends on the kind of the number. */
 static tn_dtype number_dtype(const tn_value *v)
 {
     return v->count == TN_SCALAR_INT    ? TN_I64
@@ -118,9 +118,12 @@ tn_status tn__run_create(tn__call *call)
     if (fill >= 0 && arg_named(op, "input") < 0 &&
         !tn__call_has(call, dtype_arg))
         dtype = number_dtype(&call->value[fill]);
+    if (fill >= 0 && tn__check_fits(op->name, "fill_value",
+                                    &call->value[fill], dtype) < 0)
+        return TN_ERR_ARGUMENT;
 
     /* Computes the key of the kernel (define.h) as if the caller had given the
-     * dtype, so that there is one kernel for each dtype. */
+     * dtype, so that each dtype has one kernel. */
     tn_value value[TN__OP_MAX_ARGS];
     uint64_t key = 1;
     for (int i = 0; i < op->arg_count; i++) {
@@ -140,7 +143,8 @@ tn_status tn__run_create(tn__call *call)
         if (op->role[i] != TN__ROLE_NONE)
             key = key << 4 | code;
     }
-    key <<= 4; /* the last 4 bits are the code of an output dtype: none here */
+    key <<= 4; /* the last 4 bits are the code of an output dtype, which is 0
+                  here */
     tn__op_entry *entry = tn__op_entry_find(op->cache, key);
     if (!entry)
         entry = tn__op_entry_make(op, value, TN_DTYPE_NONE, key);
@@ -178,6 +182,23 @@ static tn_value dtype_or(const tn__call *call, int i, tn_dtype dtype)
     return tn__call_has(call, i) ? call->value[i] : tn__value_dtype(dtype);
 }
 
+/* Rejects a sequence of numbers, which rise or fall from first to last, if its
+ * integer dtype does not have all of them. */
+static tn_status check_ends(double count, double first, double last,
+                            const tn_value *dtype)
+{
+    tn_status status = TN_OK;
+    for (int i = 0; i < 2 && i < count && status >= 0; i++) {
+        const tn_value number = {TN_VALUE_NUMBER, TN_SCALAR_FLOAT,
+                                 {.f = i ? last : first}};
+        status = tn__check_fits(tn__op_outer(""),
+                                i ? "end:the last number"
+                                  : "start:the first number",
+                                &number, (tn_dtype)dtype->of.i);
+    }
+    return status;
+}
+
 tn_status tn__run_arange(tn__call *call)
 {
     enum {
@@ -191,9 +212,9 @@ tn_status tn__run_arange(tn__call *call)
     for (int i = start; i <= step; i++)
         whole = whole && call->value[i].count != TN_SCALAR_FLOAT;
     if (s == 0 || isnan(s) || isnan(a) || isnan(b))
-        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} is %g, {start} %g "
-                        "and {end} %g; expected a {step} other than 0, and no "
-                        "NaN", s, a, b);
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} is %g, {start} %g and "
+                        "{end} %g; expected a {step} other than 0, and numbers "
+                        "that are not NaN", s, a, b);
     /* If all three numbers are integers, end - start is computed in int64,
      * because a double cannot represent every integer above 2^53. */
     int64_t span = 0, by = whole ? tn__call_int(call, step) : 1;
@@ -214,14 +235,19 @@ tn_status tn__run_arange(tn__call *call)
                        ? (double)(span / by + (span % by != 0))
                        : ceil(ratio);
     if (count > 0x1p62)
-        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g "
-                        "to {end} %g makes %g numbers, too many for a tensor",
+        return tn__fail(TN_ERR_ARGUMENT, "arange: {step} %g from {start} %g to "
+                        "{end} %g makes %g elements, more than a tensor can "
+                        "have",
                         s, a, b, count);
     if (!whole && !tn_dtype_is_floating((tn_dtype)dtype.of.i)) {
         a = trunc(a); /* as in PyTorch, start and step are truncated after
                          `count` has been computed */
         s = trunc(s);
     }
+    /* int64 has all integers from start to end, but a double has not */
+    if (!(whole && dtype.of.i == TN_I64) &&
+        check_ends(count, a, a + (count - 1) * s, &dtype) < 0)
+        return TN_ERR_ARGUMENT;
     tn_value value[] = {
         tn__value_int((int64_t)count),
         whole ? tn__value_int(tn__call_int(call, start)) : tn__value_float(a),
@@ -248,7 +274,7 @@ tn_status tn__run_eye(tn__call *call)
         m = tn__call_int(call, TN__ARG_EYE_M);
     if (n < 0 || m < 0)
         return tn__fail(TN_ERR_ARGUMENT, "eye: {n} is %lld and {m} %lld; "
-                        "expected 0 or greater for both", (long long)n,
+                        "expected at least 0 for both", (long long)n,
                         (long long)m);
     tn_dims_list size = tn_dims(n, m);
     tn_value value[] = {tn__value_dims(&size), call->value[TN__ARG_EYE_DTYPE],
@@ -278,18 +304,13 @@ tn_status tn__run_randint(tn__call *call)
                         dtype_or(call, TN__ARG_RANDINT_DTYPE, TN_I64),
                         call->value[TN__ARG_RANDINT_DEVICE]};
     tn_dtype dtype = (tn_dtype)value[3].of.i;
-    int bits = dtype == TN_BOOL ? 1 : 8 * (int)tn_dtype_bytes(dtype);
-    if (!tn_dtype_is_floating(dtype) && bits > 0 && bits < 64) {
-        bool is_signed = dtype != TN_BOOL && dtype != TN_U8;
-        int64_t most = (INT64_C(1) << (bits - is_signed)) - 1;
-        int64_t least = is_signed ? -most - 1 : 0;
-        if (low < least || high - 1 > most)
-            return tn__fail(TN_ERR_ARGUMENT, "randint: the numbers in [%lld, "
-                            "%lld) do not all fit into {dtype} %s, [%lld, "
-                            "%lld]", (long long)low, (long long)high,
-                            tn_dtype_name(dtype), (long long)least,
-                            (long long)most);
-    }
+    int64_t least = 0, most = 1; /* of bool */
+    if ((tn__int_limits(dtype, &least, &most) || dtype == TN_BOOL) &&
+        (low < least || high - 1 > most))
+        return tn__fail(TN_ERR_ARGUMENT, "randint: the numbers in [%lld, %lld) "
+                        "do not all fit into {dtype} %s, [%lld, %lld]",
+                        (long long)low, (long long)high, tn_dtype_name(dtype),
+                        (long long)least, (long long)most);
     /* Up to a range of 2^53 the remainder of 62 random bits is uniform enough:
      * the relative error of a probability is at most 2^-9. */
     int row = range >> 53 ? TN__OP_ID_RANDINT_WIDE : TN__OP_ID_RANDINT_BELOW;
@@ -312,12 +333,15 @@ static tn_status give_even(tn__call *call, double start, double end,
     tn_value as = dtype_or(call, base ? dtype + 1 : dtype,
                            tn_default_dtype());
     if (count < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {steps} is %lld; expected 0 or "
-                        "greater", tn__op_outer(call->op->name),
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {steps} is %lld; expected at "
+                        "least 0", tn__op_outer(call->op->name),
                         (long long)count);
     if (!tn_dtype_is_floating((tn_dtype)as.of.i)) {
         start = trunc(start);
         end = trunc(end);
+        if (check_ends((double)count, base ? pow(*base, start) : start,
+                       base ? pow(*base, end) : end, &as) < 0)
+            return TN_ERR_ARGUMENT;
     }
     if (!base) {
         const tn_value value[] = {tn__value_int(count), tn__value_float(start),
@@ -392,9 +416,14 @@ tn_status tn__run_randperm(tn__call *call)
 {
     int64_t n = tn__call_int(call, TN__ARG_RANDPERM_N);
     tn_dims_list size = {1, {n}};
+    tn_value dtype = dtype_or(call, TN__ARG_RANDPERM_DTYPE, TN_I64);
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "randperm: {n} is %lld; expected 0 "
-                        "or greater", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "randperm: {n} is %lld; expected at "
+                        "least 0", (long long)n);
+    const tn_value last = tn__value_number(tn_num(n - (n > 0)));
+    if (tn__check_fits("randperm", "n:the last number", &last,
+                       (tn_dtype)dtype.of.i) < 0)
+        return TN_ERR_ARGUMENT;
     tn_value value[] = {tn__value_dims(&size), tn__value_int(0),
                         tn__value_int(INT64_C(1) << 62),
                         tn__value_dtype(TN_I64),
@@ -402,7 +431,6 @@ tn_status tn__run_randperm(tn__call *call)
     tn_tensor *order = tn_argsort(
         tn__op_run1(&tn__op_table[TN__OP_ID_RANDINT_BELOW], value, 5), 0,
         false);
-    tn_value dtype = dtype_or(call, TN__ARG_RANDPERM_DTYPE, TN_I64);
     return give(call, dtype.of.i == TN_I64
                           ? order : tn_to_dtype(order, (tn_dtype)dtype.of.i));
 }

@@ -3,7 +3,7 @@
  * call takes this path.
  *
  * Generated functions pass values that have the right number and kinds. The
- * short path, run_plain, confirms that with one test for each value. Calls with
+ * short path, run_plain, confirms this with one test for each value. Calls with
  * defaults to fill in, with an int in place of a list, or with mistakes go
  * through tn__values_normalise. */
 #include <base/context.h>
@@ -82,7 +82,7 @@ static bool is_recording(void)
 }
 
 /* If autograd does not record the call, sets the flag `apart` of outputs that
- * share memory with an input. Writing into these outputs then does not change
+ * share memory with an input. A write into these outputs then does not change
  * the gradient history of the input. */
 static void mark_detached(tn__call *call)
 {
@@ -97,8 +97,9 @@ static void mark_detached(tn__call *call)
 }
 
 /* Rejects tensors with more than 2^56 elements, over which a device cannot
- * iterate. A view made by expand may have more. View operators accept it, and
- * so does reshape, which checks its iteration space when it copies. */
+ * iterate. A view made by expand may have more elements. View operators accept
+ * such a view. reshape accepts it too, and checks its iteration space when it
+ * copies. */
 static __attribute__((noinline, cold)) tn_status
 check_spans(const tn__call *call)
 {
@@ -168,7 +169,7 @@ static void drop_outputs(tn__call *call)
         tn__unref(call->out[i]);
 }
 
-/* Checks that the arguments in op->floats are floating and that a mask is
+/* Checks that the arguments in op->floats are floating-point and that a mask is
  * bool. */
 static __attribute__((noinline)) tn_status
 check_dtypes(const tn__call *call)
@@ -185,7 +186,7 @@ check_dtypes(const tn__call *call)
             op->floats >> i & 1 ? tn__call_tensor(call, i) : NULL;
         if (x && !tn_dtype_is_floating(x->dtype))
             return tn__fail(TN_ERR_DTYPE,
-                            "%s: {%s} is %s; it takes floating tensors: "
+                            "%s: {%s} is %s; expected a floating-point dtype; "
                             "convert it with tn_to_dtype", op->name,
                             op->arg[i].name, tn_dtype_name(x->dtype));
     }
@@ -275,7 +276,7 @@ static tn_status own_outputs(tn__call *call)
     for (int i = 0; i < call->out_count; i++) {
         call->out[i]->made_by = call->running.name;
         if (TN__UNLIKELY(!tn__scope_own(call->out[i]))) {
-            /* The scope already owns the outputs before i. */
+            /* The scope already owns the outputs with smaller indices. */
             for (int k = i + 1; k < call->out_count; k++)
                 tn__unref(call->out[k]);
             return TN_ERR_MEMORY;
@@ -465,8 +466,9 @@ static inline int run_outputs(const tn_op *op, const tn_value *value,
     if (status < 0)
         return status;
     if (call.out_count > room)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: it has %d results, but there is "
-                        "room for only %d", op->name, call.out_count, room);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: the operator has %d results, but "
+                        "the output array has only %d elements",
+                        op->name, call.out_count, room);
     for (int i = 0; i < call.out_count; i++)
         out[i] = made[i];
     return call.out_count;

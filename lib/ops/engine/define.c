@@ -1,5 +1,5 @@
-/* define.c: operators that a program defines as a kernel text (tn_op_define),
- * and kernels that are no operators of the table but run as if they were
+/* define.c: operators that a program defines as a kernel source (tn_op_define),
+ * and kernels that are not in the operator table but run like operators
  * (tn__apply_kernel). */
 #include <base/error.h>
 #include <base/lock.h>
@@ -35,15 +35,14 @@ static user_op *user_make(const char *text)
     int inputs = tn__def_input_count(def), params = tn__def_param_count(def);
     int count = 0;
     if (inputs + params > USER_MAX_ARGS) {
-        tn__fail(TN_ERR_UNSUPPORTED, "%s: it has more than %d inputs and "
-                 "parameters",
+        tn__fail(TN_ERR_UNSUPPORTED, "%s: more than %d inputs and parameters",
                  tn__def_name(def), USER_MAX_ARGS);
         goto fail;
     }
     if (tn__def_type_count(def)) {
-        tn__fail(TN_ERR_UNSUPPORTED, "%s: operators of a program have no "
-                 "parameters of type `type`; name the dtype in the text, as in "
-                 "f32(x)", tn__def_name(def));
+        tn__fail(TN_ERR_UNSUPPORTED, "%s: operators defined by a program have "
+                 "no parameters of type `type`; write the dtype in the source, "
+                 "as in f32(x)", tn__def_name(def));
         goto fail;
     }
     for (int i = 0; i < inputs; i++) {
@@ -253,6 +252,7 @@ tn_status tn__apply_kernel(const tn__kernel *kernel, tn_tensor *const *input,
     for (; owned < call.out_count; owned++)
         tn__unref(out[owned]);
     for (int o = 0; status < 0 && o < call.out_count; o++)
-        out[o] = NULL; /* for callers that check the outputs, not the status */
+        out[o] = NULL; /* because some callers check the outputs, not the
+                          status */
     return status;
 }

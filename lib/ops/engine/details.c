@@ -1,7 +1,7 @@
 /* details.c: fills in the details of an error besides its message
  * (tn_error_info) when the error leaves a call. The code that failed has marked
- * the names of arguments in the message, as "{input}" (tn__fail). Here these
- * names are matched with the values of the call.
+ * the names of arguments in the message, as "{input}" (tn__fail). This file
+ * matches these names with the values of the call.
  *
  * An error may arise in an inner operator, one that the called operator uses.
  * The error is then rewritten as an error of the called operator. Each tensor
@@ -66,11 +66,11 @@ static int argument_called(const tn_op *op, const char *name)
     return -1;
 }
 
-/* Returns the number of the argument at fault, or -1 if it is unknown. It is
- * the argument that the failing code marked as at fault. If op does not have
- * this argument, because the code serves several operators, it is the first
- * marked argument that op has. Sets *index to the element at fault if the
- * argument is a list, else to -1. */
+/* Returns the index of the argument at fault, or -1 if it is unknown. It is the
+ * argument that the failing code marked as at fault. If op does not have this
+ * argument, because the code serves several operators, it is the first marked
+ * argument that op has. Sets *index to the element at fault if the argument is
+ * a list, else to -1. */
 static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
                              int *index)
 {
@@ -84,8 +84,8 @@ static int argument_at_fault(const tn__error_facts *facts, const tn_op *op,
     return at;
 }
 
-/* Fills in the fields of *facts for the operator, the tensors of the call and
- * the argument at fault. */
+/* Fills in the fields of *facts that describe the operator, the tensors of the
+ * call and the argument at fault. */
 static void describe(tn__error_facts *facts, const tn_op *op,
                      const tn_value *value, int count)
 {
@@ -113,8 +113,8 @@ static bool is_whole(const struct tn__error_tensor *x,
             tn__shape_equal(x->ndim, x->shape, of->ndim, of->shape));
 }
 
-/* Returns the position in `to` of the tensor x, or of a tensor that x is a view
- * of. Returns -1 if there is none. Sets *whole to whether x is that whole
+/* Returns the index in to->tensor of the tensor x, or of a tensor that x is a
+ * view of. Returns -1 if there is none. Sets *whole to whether x is that whole
  * tensor, not a part of it. If the tensor was given for several arguments, the
  * argument with the same name as x is preferred, else the first. */
 static int find_tensor(const tn__error_facts *to,
@@ -135,7 +135,7 @@ static int find_tensor(const tn__error_facts *to,
     return found;
 }
 
-/* Returns the position in `to` of the tensor from which the inner operator's
+/* Returns the index in to->tensor of the tensor from which the inner operator's
  * tensor at fault comes, or -1. This is the tensor at fault itself, or the only
  * tensor from which it can have been computed. Sets *whole to whether it is the
  * whole tensor at fault, not a part of it. */
@@ -153,8 +153,8 @@ static int find_origin(const tn__error_facts *to, const tn__error_facts *inner,
     return at;
 }
 
-/* Returns the position in `facts` of the tensor that the m-th argument name in
- * the message refers to, or -1. */
+/* Returns the index in the list of facts of the tensor that the m-th argument
+ * name in the message refers to, or -1. */
 static int marked_tensor(const tn__error_facts *facts, int m)
 {
     const tn__error_mark *mark = &facts->mark[m];
@@ -167,7 +167,7 @@ static int marked_tensor(const tn__error_facts *facts, int m)
 
 /* Replaces the argument names in the message, which are those of the inner call
  * `from`, by those of the outer call `to`. Returns false, without a change, if
- * a tensor that the message names is no argument of the outer call. If the
+ * a tensor that the message names is not an argument of the outer call. If the
  * message names no tensor, all tensors of `from` must be arguments of `to`. */
 static bool translate(const tn__error_facts *from, const tn__error_facts *to)
 {
@@ -207,15 +207,15 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
     bool whole = false;
     add_tensors(facts, op, value, count, -1, 0);
     /* If the program registered this call's operator in C, the message keeps
-     * the name of the inner operator, since the program knows which operators
-     * its own code calls. */
+     * the name of the inner operator, since the program's own code calls that
+     * operator. */
     bool own = !inner.foreign && !tn__op_rule(op) && speaks &&
                translate(&inner, facts);
     if (own)
         tn__error_attribute(outer_words ? outermost : name);
     else if (inner.is_row && speaks && !outer_words)
-        tn__error_attribute(name); /* hides the inner operator, which users do
-                                      not know */
+        tn__error_attribute(name); /* hides the inner operator, which users did
+                                      not call */
     else if (!inner.foreign && !inner.is_row && !outer_words)
         facts->cause = inner.op;
     facts->argument = NULL;
@@ -235,7 +235,7 @@ static bool adopt(tn__error_facts *facts, const char *name, const tn_op *op,
 
 /* ---- positions of wrong indices ------------------------------------------ */
 
-/* Returns the row-major number of the first element of x that equals v, or
+/* Returns the row-major index of the first element of x that equals v, or
  * -1. */
 static int64_t find_number(tn_tensor *x, int64_t v)
 {
@@ -251,7 +251,8 @@ static int64_t find_number(tn_tensor *x, int64_t v)
 
 /* Rewrites an index error with the position of the index in the tensor that the
  * caller gave. A kernel reports the position in its own iteration space, which
- * the caller does not know. So the value is looked up in the call's tensors. */
+ * means nothing to the caller. So the value is looked up in the call's
+ * tensors. */
 static void report_index(tn__error_facts *facts, const char *name,
                          const tn_op *op, const tn_value *value, int count)
 {

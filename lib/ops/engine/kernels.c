@@ -1,14 +1,13 @@
 /* kernels.c: makes the kernel that an operator of the table needs for a call,
- * from the operator's text and the dtypes of the call.
+ * from the operator's line `kernel` and the dtypes of the call.
  *
- * The text in the table is the body of the kernel. Here a head with the inputs
- * and parameters of the call is put before it: tensors become inputs, numbers
- * become parameters, and dtype arguments become type parameters. A whole number
- * becomes an `int` parameter, so that an integer tensor plus 2 stays an integer
- * tensor.
+ * The line `kernel` has only the body. This file puts a head with the inputs
+ * and parameters of the call before the body: tensors become inputs, numbers
+ * become parameters, and dtype arguments become type parameters. An integer
+ * becomes an `int` parameter, so an integer tensor plus 2 is an integer tensor.
  *
- * The completed text does not depend on dtypes. It is parsed once, and a kernel
- * is made from the parsed definition for each combination of dtypes. */
+ * The complete definition does not depend on dtypes. It is parsed once, and a
+ * kernel is made from the parsed definition for each combination of dtypes. */
 #include <base/error.h>
 #include <base/lock.h>
 #include <base/memory.h>
@@ -37,8 +36,8 @@ static bool uses_with(const tn_op *op, const tn_value *value)
 }
 
 /* Writes the complete definition, head and body, to text. Stores in
- * entry->input_arg which arguments the inputs come from. If `converts` is true,
- * the result is converted to the dtype that is the last type parameter. */
+ * entry->input_arg which argument each input reads. If `converts` is true, the
+ * result is converted to the dtype that is the last type parameter. */
 static void make_text(tn__text *text, const tn_op *op, const tn_value *value,
                       bool converts, tn__op_entry *entry)
 {
@@ -104,8 +103,8 @@ static void feed_user_def(tn__op_entry *entry)
     }
 }
 
-/* Returns the part of a call's key that determines the text. It is the key with
- * the code 1 in place of each dtype. */
+/* Returns the part of a call's key that determines the kernel's source: the key
+ * with the code 1 in place of each dtype. */
 static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
 {
     int shift = 4; /* skips the last 4 bits, the code of out_dtype */
@@ -122,8 +121,8 @@ static uint64_t text_key(const tn_op *op, const tn_value *value, uint64_t key)
     return key;
 }
 
-/* Takes the definition from another entry of the cache that has the same text.
- * Returns false if there is none. */
+/* Takes the definition from another entry of the cache that has the same
+ * source. Returns false if there is none. */
 static bool share_def(tn__op_entry *entry, const struct tn__op_cache *cache)
 {
     const tn__op_entry *e =
@@ -138,7 +137,7 @@ static bool share_def(tn__op_entry *entry, const struct tn__op_cache *cache)
     return true;
 }
 
-/* Makes the text of the definition, parses it and stores the result in
+/* Makes the source of the definition, parses it and stores the result in
  * entry. */
 static tn_status parse_def(tn__op_entry *entry, const tn_op *op,
                            const tn_value *value, tn_dtype out_dtype)
@@ -244,7 +243,8 @@ const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel)
         e = e->next;
     if (!e)
         return tn__fail_null(TN_ERR_INTERNAL,
-                             "%s: not a kernel of this operator", op->name);
+                             "%s: the kernel does not belong to this operator",
+                             op->name);
     return e->def;
 }
 

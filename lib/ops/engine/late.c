@@ -5,9 +5,9 @@
  *
  * The tensors may have been freed by then, so they cannot be looked up.
  * Instead, when the work is submitted, its index tensor is matched with an
- * argument of the running calls: by its memory, by what a composite has
- * declared with tn__call_set_indices, or because only one argument holds
- * integers. */
+ * argument of the running calls. The match is by memory, by the argument that a
+ * composite has declared with tn__call_set_indices, or by dtype if only one
+ * argument holds integers. */
 #include <base/context.h>
 #include <base/guard.h>
 #include <ops/engine/late.h>
@@ -108,7 +108,7 @@ static bool holds_indices(const tn_tensor *x)
     return x && !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* Returns the number of the argument of the call that has the storage and dtype
+/* Returns the index of the argument of the call that has the storage and dtype
  * of `of`. If there is none but exactly one argument holds integers, returns
  * that argument and sets *guessed. Else returns -1. */
 static int argument_with(const tn__call *call, const tn_tensor *of,

@@ -158,7 +158,7 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
         return tn_error_code();
     tn__error_take(&error);
     /* skips the line and column ("1:5: ") at which the parser found the error
-     * in the kernel's text */
+     * in the kernel's source */
     const char *why = strstr(error.text, ": ");
     /* The message names op even if another operator called it, because the
      * arguments in the message are those of op. */

@@ -25,15 +25,15 @@ TN__COLD tn_status tn__fail_devices(const tn_op *op, const tn_value *value);
  * is a list of tensors, x is element k of the list. Else k is -1. */
 TN__COLD tn_status tn__fail_dead(const tn_op *op, int i, int k,
                                  const tn_tensor *x);
-/* Reports that all operands are numbers, so that there is no tensor to give the
- * result its shape. */
+/* Reports that all operands are numbers, so no tensor determines the shape of
+ * the result. */
 TN__COLD tn_status tn__fail_numbers(const tn_op *op);
-/* Reports that v, the value of argument i, has a kind that the argument does
- * not accept. */
+/* Reports that v, the value of argument i, has a kind (TN_VALUE_...) that the
+ * argument does not accept. */
 TN__COLD tn_status tn__fail_kind(const tn_op *op, int i, const tn_value *v);
 /* Reports that the operator's kernel is not defined for the dtypes of these
- * values. Replaces the pending message, which is about the kernel's text, by a
- * message about the arguments, since the caller did not write the text. */
+ * values. Replaces the pending message, which is about the kernel's source, by
+ * a message about the arguments, since the caller did not write the text. */
 TN__COLD tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value);
 /* Reports that the optional argument i is absent while an error is pending. The
  * caller may have passed the NULL that a failed function returned. */
@@ -67,8 +67,8 @@ TN__COLD tn_status tn__fail_guard(const char *name, const tn__kernel *kernel,
 
 /* Checks that all elements of the integer tensor x are in [low, bound). If not,
  * records an error as "take: index 7 at position (0, 1) is outside [0, 3)".
- * `number` is the position of x if the argument is a list of tensors, else -1.
- * The check waits for the device, because it reads values back. */
+ * `number` is the index of x if the argument is a list of tensors, else -1. The
+ * check waits for the device, because it reads values back. */
 tn_status tn__check_indices(const char *name, const char *argument, int number,
                             tn_tensor *x, int64_t low, int64_t bound);
 

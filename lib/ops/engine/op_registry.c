@@ -1,4 +1,4 @@
-/* op_registry.c: finds operators by name and by number. The operators of the table
+/* op_registry.c: finds operators by name and by id. The operators of the table
  * come first, then those that the program has added. */
 #include <base/error.h>
 #include <base/lock.h>
@@ -42,8 +42,8 @@ static const tn_op *user_at(int i)
 
 /* ---- all operators ------------------------------------------------------- */
 
-/* Returns the position of the first alias with this name, or -1. The aliases
- * are sorted by name. */
+/* Returns the index of the first alias with this name, or -1. The aliases are
+ * sorted by name. */
 static int first_alias(const char *name)
 {
     int low = 0, high = tn__op_alias_count;
@@ -109,7 +109,7 @@ tn_status tn__op_user_add(tn_op *op, const char *who)
     }
     tn__lock_give(&lock);
     if (taken)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: there is an operator %s already; "
-                        "choose another name", who, op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: an operator named %s exists "
+                        "already; choose another name", who, op->name);
     return room ? TN_OK : TN_ERR_MEMORY;
 }

@@ -4,7 +4,7 @@
  *   validate -> autocast (if on) -> record gradient (if needed) -> device
  *
  * tn_op_call, the generated functions and tn_call all end in tn__op_run. This
- * folder knows nothing about gradients. Autograd registers the functions in
+ * folder does not depend on autograd. Autograd registers its functions in
  * tn__op_hooks instead.
  *
  * Words that the comments of this folder use:
@@ -51,8 +51,8 @@ enum {
 
 /* The role of an argument in the kernel of a KERNEL row. */
 enum {
-    TN__ROLE_NONE = '-',    /* the kernel does not see the argument, as dim,
-                               keepdim, size or device */
+    TN__ROLE_NONE = '-',    /* the kernel does not use the argument, for example
+                               dim, keepdim, size or device */
     TN__ROLE_OPERAND = 'O', /* a tensor is an input of the kernel, a number is a
                                parameter */
     TN__ROLE_PARAM = 'P',   /* a number that is a parameter of the kernel */
@@ -76,8 +76,8 @@ enum {
  * another argument. A line `bounds` gives a range for a number, or a list of
  * words for a string. */
 typedef struct tn__op_need {
-    int option; /* the number of the argument that is checked */
-    /* The number of another argument. For a line `needs`, it is the argument
+    int option; /* the index of the argument that is checked */
+    /* The index of another argument. For a line `needs`, it is the argument
      * that must be given, be absent or have a certain value. For a line
      * `bounds`, it is the argument whose value is the bound, or -1 if the bound
      * is the field `bound`. */
@@ -101,37 +101,37 @@ typedef struct tn__op_need {
 } tn__op_need;
 
 struct tn_op {
-    int id;             /* number in the table. Operators that a program adds
-                           get the numbers after the table's. */
+    int id;             /* index in the table, also called id. Operators that a
+                           program adds get the ids after the table's. */
     uint8_t sort;       /* TN__OP_KERNEL, TN__OP_NATIVE or TN__OP_COMPOSITE */
     bool inplace;       /* the operator writes into its first argument (its name
                            ends in _) */
     bool view;          /* the outputs share the storage of the input */
     bool creates;       /* the operator makes a tensor whose elements depend on
-                           no tensor, as zeros does */
+                           no tensor, for example zeros */
     bool differentiable;
     bool nonempty;      /* the operator rejects a call whose reduced dimensions
                          * have no elements */
-    uint32_t floats;    /* bit i is set if argument i must be floating */
+    uint32_t floats;    /* bit i is set if argument i must be floating-point */
     bool widen;         /* a COMPOSITE computes half types in float32 and rounds
                            once, at the end */
     bool inner;         /* the operator is internal and has no C function for
                            programs */
-    uint8_t mask;       /* 1 + the number of the argument of a KERNEL that must
-                           be bool, or 0 if there is no such argument */
+    uint8_t mask;       /* 1 + the index of the argument that must be bool, for
+                           a KERNEL with the flag `mask`; else 0 */
     uint8_t autocast;   /* TN__AUTOCAST_... */
     uint8_t need_count; /* the number of elements of `need` */
     const char *name;   /* the name in C, as "max_dim" */
     const char *torch;  /* PyTorch's names, separated by spaces: "max amax" */
     const char *signature;
     const char *doc;
-    int arg_count, tensor_count; /* tensor_count: how many of the first
-                                    arguments are tensors */
+    int arg_count, tensor_count; /* tensor_count: the number of leading
+                                    arguments that are tensors */
     const tn_op_arg *arg;
     const tn_value *fallback; /* fallback[i] is the default of argument i, of
                                  kind TN_VALUE_NONE if there is no default */
     tn__op_run_fn run;     /* the function that runs a call. For a KERNEL it is
-                              tn__run_kernel, or a C function that lays out the
+                              tn__run_kernel, or a C function that builds the
                               iteration space itself. */
     tn__op_run_fn host;    /* if run is tn__run_host_row, the function that
                               computes the operator on the host. Else NULL. */
@@ -141,22 +141,22 @@ struct tn_op {
     const char *with;      /* the body that a KERNEL uses instead if argument
                               with_arg is given and differs from its default.
                               NULL if there is no other body. */
-    int with_arg;          /* the number of the argument that selects `with`, or
+    int with_arg;          /* the index of the argument that selects `with`, or
                               -1 */
     const char *role;      /* role[i] is the TN__ROLE_ of argument i */
-    const char *extra;     /* what the body may name without an argument: 'e'
-                              for the input `element`, 'p' for the input
-                              `position`, 'r' for the parameters `seed` and
-                              `call` */
-    int rows;              /* the number of the argument that names the row
+    const char *extra;     /* the names that the body uses without an argument
+                              of that name: 'e' for the input `element`, 'p' for
+                              the input `position`, 'r' for the parameters
+                              `seed` and `call` */
+    int rows;              /* the index of the argument that names the row
                               dimensions. If it is -1, all dimensions are row
                               dimensions. */
-    int keepdim;           /* the number of the argument keepdim, which keeps
-                            * the row dimensions with size 1, or -1 */
+    int keepdim;           /* the index of the argument keepdim, which keeps the
+                            * row dimensions with size 1, or -1 */
     uint32_t row_inputs;   /* bit i is set if argument i has one value for all
                               elements of a row */
     const char *const *grad; /* the gradients of a KERNEL. grad[i] is the
-                                gradient of argument i as a kernel text. It is
+                                gradient of argument i as a kernel source. It is
                                 "none" if there is no gradient, and NULL if the
                                 gradient is derived from the body. */
     struct tn__op_cache *cache; /* the kernels for the dtypes seen so far */
@@ -172,15 +172,15 @@ struct tn__call {
     const tn_op *op;
     const tn_value *value;   /* the op->arg_count values, with the defaults
                                 filled in */
-    /* The number of the argument for which index errors are reported, and the
+    /* The index of the argument for which index errors are reported, and the
      * range [index_low, index_bound) of its indices. A composite sets them if
      * it computes other indices from those of the argument. Else index_arg is
      * -1. */
     int index_arg;
     int64_t index_low, index_bound;
     int out_count;
-    tn_tensor **out;         /* the outputs, an array with room for
-                                TN__OP_MAX_OUTPUTS */
+    tn_tensor **out;         /* the outputs, an array of TN__OP_MAX_OUTPUTS
+                                elements */
     tn_tensor *const *into;  /* the tensors into which the results are written
                                 (out= in PyTorch), or NULL */
     int into_count;          /* the number of tensors in `into` */
@@ -199,7 +199,7 @@ struct tn__call {
     const tn_number *param;  /* the parameters of the kernel */
     int param_count;
     struct tn__space *space; /* the iteration space of the kernel */
-    /* For a KERNEL whose iteration space is not laid out by a C function: the
+    /* For a KERNEL whose iteration space is not built by a C function: the
      * shape to which the inputs broadcast. For all other operators it is NULL,
      * because their gradients are C functions in autograd. */
     const tn__shape *shape;
@@ -233,12 +233,12 @@ static inline void tn__call_begin(tn__call *call, tn_tensor *const *into,
 
 /* Runs one call of op from beginning to end: validates the values, runs, lets
  * autograd record, and gives the outputs to the open scope. Stores at most
- * `room` outputs in out and returns their number, or a negative status. */
+ * `room` outputs in out. Returns the number of outputs, or a negative
+ * status. */
 int tn__op_run(const tn_op *op, const tn_value *value, int count,
                tn_tensor **out, int room);
 /* Runs one call as tn__op_run does, but with values that the program passed to
- * tn_op_call. These values may be NULL pointers or have kinds that do not
- * exist. */
+ * tn_op_call. These values may be NULL or have invalid kinds. */
 int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
                      tn_tensor **out, int room);
 /* Runs one call and returns its first output, or NULL on failure. The generated
@@ -320,10 +320,10 @@ extern tn__op_hooks tn__hooks;
  * + sum over d of coordinate[d] * stride[d]. */
 typedef struct tn__operand {
     tn_tensor *tensor;            /* NULL for an offset operand */
-    int64_t offset;               /* for a tensor, a number of elements that is
+    int64_t offset;               /* for a tensor, an offset in elements that is
                                      added to the tensor's own offset. For an
-                                     offset operand, its value at coordinates
-                                     0. */
+                                     offset operand, the operand's value at
+                                     coordinates 0. */
     int64_t stride[TN_MAX_NDIM];  /* strides in elements, of the outer
                                      dimensions first, then of the row
                                      dimensions */
@@ -355,11 +355,11 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
 tn_status tn__run_kernel(tn__call *call);
 
 /* Returns the parsed definition from which op made this kernel. Autograd needs
- * it to parse the texts in op->grad. Returns NULL on failure, with the error
+ * it to parse the sources in op->grad. Returns NULL on failure, with the error
  * recorded. */
 const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel);
 
-/* A kernel text in the library's own C code, which is parsed on first use. */
+/* A kernel source in the library's own C code, which is parsed on first use. */
 typedef struct tn__formula {
     const char *text;
     _Atomic(const tn__def *) def;
@@ -371,9 +371,9 @@ typedef struct tn__formula {
 const tn__kernel *tn__formula_kernel(tn__formula *formula,
                                      const tn_dtype *dtype);
 
-/* Runs a kernel that is no operator of the table, such as a gradient or a fused
- * kernel, over tensors that broadcast. Autograd can record this call too, for
- * gradients of gradients.
+/* Runs a kernel that is not in the operator table, such as a gradient or a
+ * fused kernel, over tensors that broadcast. Autograd can record this call too,
+ * for gradients of gradients.
  *
  * `shape` is the iteration space, or NULL for the shape to which the inputs
  * broadcast. It is larger than that shape if all inputs have one value per row,
@@ -410,6 +410,24 @@ static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
 /* Returns the value of argument i, which is a number of any kind, as a
  * double. */
 double tn__call_float(const tn__call *call, int i);
+/* Stores the smallest and the largest number of an integer dtype. Returns false
+ * for bool and for floating dtypes, which have no limits. */
+static inline bool tn__int_limits(tn_dtype dtype, int64_t *low, int64_t *high)
+{
+    if (tn_dtype_is_floating(dtype) || dtype == TN_BOOL)
+        return false;
+    *high = dtype == TN_U8 ? UINT8_MAX
+                           : INT64_MAX >> (64 - 8 * tn_dtype_bytes(dtype));
+    *low = dtype == TN_U8 ? 0 : -*high - 1;
+    return true;
+}
+/* Rejects a number that becomes an element of an integer dtype, and is beyond
+ * the numbers of this dtype, because the conversion would wrap it. Numbers
+ * between two integers are truncated, as in PyTorch. Accepts values of other
+ * kinds, and all numbers for other dtypes. argument may be "end:the last
+ * number": the argument, and what the message shows in its place. */
+tn_status tn__check_fits(const char *name, const char *argument,
+                         const tn_value *number, tn_dtype dtype);
 /* Returns argument i as a dimension in [0, ndim). Negative dimensions count
  * from the end. Returns -1 if the dimension does not exist, with
  * TN_ERR_ARGUMENT recorded: "softmax: dim 3 is outside [-2, 1]". */

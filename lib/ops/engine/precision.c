@@ -22,8 +22,8 @@
 
 /* ---- conversion of the tensors of a call --------------------------------- */
 
-/* Returns the tensors of a value, which is a tensor, a list of tensors or
- * something else. Sets *count to their number. */
+/* Returns the tensors of a value, which may be a tensor, a list of tensors or
+ * neither. Sets *count to their number. */
 static tn_tensor *const *tensors_of(const tn_value *value, int *count)
 {
     bool list = value->kind == TN_VALUE_TENSORS;
@@ -34,7 +34,7 @@ static tn_tensor *const *tensors_of(const tn_value *value, int *count)
 /* A conversion of the tensors of a call that have dtype `from` to dtype `to`.
  * Other tensors stay as they are. */
 typedef struct conversion {
-    tn_dtype from; /* 0 means every floating dtype except float64 */
+    tn_dtype from; /* 0 means every floating-point dtype except float64 */
     tn_dtype to;
     tn_dtype lower; /* the half type of the autocast scope, or 0. Parameters
                        that are converted to this dtype are cached. */
@@ -120,8 +120,9 @@ static tn_status run_converted(tn__call *call, const conversion *c, int count,
 
 /* ---- half types in float32 ----------------------------------------------- */
 
-/* Returns the half type that all floating tensors of the call have. Returns 0
- * if their dtypes differ or are no half type, or if no tensor is floating. */
+/* Returns the half type that all floating-point tensors of the call have.
+ * Returns 0 if their dtypes differ, if the dtype is not a half type, or if no
+ * tensor is floating-point. */
 static tn_dtype half_dtype(const tn__call *call)
 {
     tn_dtype half = 0;
@@ -159,8 +160,8 @@ tn_status tn__run_wide(tn__call *call)
 
 /* ---- autocast ------------------------------------------------------------ */
 
-/* Returns the promoted dtype of `lower` and of all floating tensors of the
- * call, except the 8-bit ones. */
+/* Returns the promoted dtype of `lower` and of all floating-point tensors of
+ * the call, except the 8-bit ones. */
 static tn_dtype widest(const tn__call *call, tn_dtype lower)
 {
     tn_dtype wide = lower;

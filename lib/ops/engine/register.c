@@ -94,9 +94,9 @@ tn_status tn_op_context_save(tn_op_context *context, tn_tensor *x)
 
 /* ---- running an operator ------------------------------------------------- */
 
-/* Adds x, result o of forward, to the call's outputs. If x is an argument or an
- * earlier result, an alias of x is added, so that each output is a tensor
- * object of its own. */
+/* Adds x, the result of forward with index o, to the call's outputs. If x is an
+ * argument or an earlier result, an alias of x is added, so that each output is
+ * a tensor object of its own. */
 static tn_status take_result(tn__call *call, int o, tn_tensor *x)
 {
     if (!x)

@@ -1,5 +1,6 @@
-/* register.h: what autograd needs to know about operators that a program
- * registers in C (tn_op_register, PyTorch's torch.autograd.Function). */
+/* register.h: the data of operators that autograd needs, for operators that a
+ * program registers in C (tn_op_register, PyTorch's
+ * torch.autograd.Function). */
 #ifndef TN_LIB_OPS_REGISTER_H
 #define TN_LIB_OPS_REGISTER_H
 

@@ -60,7 +60,8 @@ static inline tn_status gather(const tn__call *call, operands *of)
             tn_tensor *x = v->of.tensor;
             if (TN__UNLIKELY(count == TN__KERNEL_MAX_INPUTS))
                 return tn__fail(TN_ERR_UNSUPPORTED,
-                                "%s: there are more than %d tensors", op->name,
+                                "%s: the call has more than %d tensors, the "
+                                "limit", op->name,
                                 TN__KERNEL_MAX_INPUTS);
             of->tensor[count++] = x;
             code = x->dtype;
@@ -274,8 +275,8 @@ static tn_status row_mask(const tn__call *call, int ndim, uint32_t *mask)
     } else {
         *mask = (1u << ndim) - 1;
     }
-    *mask &= (1u << ndim) - 1; /* a 0-d tensor accepts dim 0, which is no
-                                  dimension of its shape */
+    *mask &= (1u << ndim) - 1; /* a 0-d tensor accepts dim 0, although its shape
+                                  has no dimension */
     return TN_OK;
 }
 
@@ -301,7 +302,7 @@ static tn_status broadcast(const tn__call *call, const operands *of,
         if (TN__UNLIKELY(x->ndim < indices)) {
             char text[TN__SHAPE_TEXT];
             return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s, but is read "
-                            "by %d indices: it must have at least as many "
+                            "with %d indices; expected at least as many "
                             "dimensions", call->op->name,
                             call->op->arg[arg].name,
                             tn__shape_text(text, x->ndim, x->shape), indices);
@@ -384,8 +385,8 @@ static tn_status run_space(tn__call *call, const operands *of,
     tn__space space;
     tn__space_begin(&space, shape, mask, kernel->has_row);
     if (op->nonempty && tn__space_row_numel(&space) == 0)
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s:}no element to choose from "
-                        "along a dimension of size 0", op->name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s:}a dimension of size 0 has no "
+                        "element to select", op->name,
                         op->arg[0].name);
     for (int k = 0; k < kernel->input_count; k++) {
         int arg = entry->input_arg[k];
@@ -433,9 +434,9 @@ static bool repeats(const tn_tensor *x)
 
 /* Returns whether writing result o could overwrite elements of the operand x
  * that are read later. If x and the result are the same view, a kernel normally
- * reads each element just before it overwrites it, and never again. That is not
- * so if the kernel reads an input by index, or if the result has one value per
- * row. */
+ * reads each element just before it overwrites it, and never again. This does
+ * not hold if the kernel reads an input by index, or if the result has one
+ * value per row. */
 static bool collides(const tn__call *call, const tn__op_entry *entry, int o,
                      const tn_tensor *x)
 {
@@ -460,27 +461,27 @@ static tn_status check_into(const tn__call *call, const operands *of,
     const tn__kernel *kernel = entry->kernel;
     const tn_device *device = of->tensor[0]->storage->device;
     if (call->into_count != kernel->output_count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: it has %d results, but %d "
-                        "tensors are given to write them into", name,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: the operator has %d results, but "
+                        "%d output tensors are given", name,
                         kernel->output_count, call->into_count);
     for (int o = 0; o < call->into_count; o++) {
         const tn_tensor *x = call->into[o];
         if (x->storage->device != device)
             return tn__fail(TN_ERR_DEVICE,
-                            "%s: the written tensor is on %s, the inputs are "
-                            "on %s: create it there, or move the inputs with "
+                            "%s: the output tensor is on %s, the inputs are on "
+                            "%s: create it there, or move the inputs with "
                             "tn_to()",
                             name, x->storage->device->name, device->name);
         if (repeats(x))
             return tn__fail(TN_ERR_STATE,
-                            "%s: several elements of the written tensor, %s, "
-                            "share memory; clone it first with tn_clone",
+                            "%s: several elements of the output tensor, %s, "
+                            "share memory; pass its tn_clone() instead",
                             name, tn__shape_text(text, x->ndim, x->shape));
         for (int k = 0; k < of->count; k++)
             if (collides(call, entry, o, of->tensor[k]))
                 return tn__fail(TN_ERR_STATE,
-                                "%s: the written tensor overlaps an input in "
-                                "part; clone the input first with tn_clone",
+                                "%s: the output tensor partly overlaps an "
+                                "input; pass a tn_clone() of the input",
                                 name);
         for (int k = 0; k < o; k++)
             if (x->storage == call->into[k]->storage && x->numel &&
@@ -545,8 +546,9 @@ static tn_status run_call(tn__call *call)
         if (made != x->dtype) {
             if (!can_store(made, x->dtype))
                 return tn__fail(TN_ERR_DTYPE,
-                                "%s: a result of %s cannot be written into "
-                                "%s; convert what is written with tn_to_dtype",
+                                "%s: a result of dtype %s cannot be written "
+                                "into a tensor of %s; convert the inputs with "
+                                "tn_to_dtype",
                                 call->op->name, tn_dtype_name(made),
                                 tn_dtype_name(x->dtype));
             entry = find_entry(call, of.key << 4 | x->dtype, x->dtype);

@@ -3,7 +3,7 @@
  * This parser is for operators that a program registers. The signatures of the
  * table are read by generate.awk when Tenon is built. The parser works on a
  * copy of the text and ends each word with a NUL that it writes into the copy.
- * It remembers the character that the NUL has replaced until it reads this
+ * It stores the character that the NUL has replaced until it reads this
  * character. */
 #include <base/error.h>
 #include <base/memory.h>

@@ -15,7 +15,7 @@ typedef struct tn__signature {
     tn_dims_list dims[TN__OP_MAX_ARGS]; /* memory for defaults of kind dims */
 } tn__signature;
 
-/* Parses text, a signature as lib/ops/README.md describes it, into *out. Lists
+/* Parses text, a signature in the syntax of lib/ops/README.md, into *out. Lists
  * of tensors and of floats are not accepted. Pointers in *out point into *out,
  * so it must not be moved. */
 tn_status tn__signature_parse(const char *text, tn__signature *out);

@@ -3,8 +3,8 @@
  * launch, dimensions are merged where the strides of all operands allow it.
  *
  * Only adjacent dimensions are merged, which does not change the row-major
- * number of any point. So the position of a fault can be reported in the
- * caller's coordinates, and the elements of a row keep their order. */
+ * index of any point. So the position of an invalid element can be reported in
+ * the caller's coordinates, and the elements of a row stay in order. */
 #include <base/guard.h>
 #include <ops/engine/late.h>
 #include <ops/engine/mistakes.h>
@@ -155,7 +155,8 @@ static bool boxes_intersect(const tn_tensor *a, const tn_tensor *b)
                 continue;
             int i = count;
             while (i > 0 && step[i - 1] <= stride)
-                i--; /* goes back, so that step[] stays in falling order */
+                i--; /* moves entries back, so that step[] stays in descending
+                        order */
             if (i == count || step[i] != stride) {
                 for (int k = count++; k > i; k--) {
                     step[k] = step[k - 1];
@@ -254,7 +255,8 @@ static void merge(merged *m, const tn__space *space)
     m->outer_ndim = at;
     at = merge_range(m, space, space->outer_ndim, ndim, at);
     /* merge_range drops dimensions of size 1. If it has dropped all row
-     * dimensions, one is added again, because the kernel expects a row. */
+     * dimensions, one of size 1 is added again, because the kernel expects a
+     * row. */
     if (space->row_ndim && at == m->outer_ndim) {
         m->extent[at] = 1;
         for (int k = 0; k < space->operand_count; k++)
@@ -296,8 +298,8 @@ tn_status tn__space_check(const char *name, const char *what, int ndim,
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE,
                     what ? "%s: {%s:}an operand of shape %s has more than 2^56 "
-                           "numbers, the limit of devices"
-                         : "%s: %s %s has more than 2^56 numbers, the limit "
+                           "elements, the limit of devices"
+                         : "%s: %s %s has more than 2^56 elements, the limit "
                            "of devices",
                     tn__op_outer(name), what ? what : "an iteration over",
                     tn__shape_text(text, ndim, shape));

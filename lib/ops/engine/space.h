@@ -26,12 +26,12 @@ void tn__space_add(tn__space *space, const tn__shape *shape, uint32_t rows,
 void tn__space_add_indexed(tn__space *space, const tn__shape *shape,
                            uint32_t rows, tn_tensor *x, int indices);
 /* Adds x, broadcast to shape, as an operand that the kernel reads through a
- * guard, which rejects invalid elements (kernel.h). */
+ * guard, a check that rejects invalid elements (kernel.h). */
 void tn__space_add_guarded(tn__space *space, const tn__shape *shape,
                            uint32_t rows, tn_tensor *x);
-/* Adds an offset operand (ops.h) whose value at a point is the row-major number
- * of the point in shape. If within_row is true, the value is the number of the
- * point within its row. */
+/* Adds an offset operand (ops.h) whose value at a point is the row-major index
+ * of the point in shape. If within_row is true, the value is the point's index
+ * within its row. */
 void tn__space_add_number(tn__space *space, const tn__shape *shape,
                           uint32_t rows, bool within_row);
 /* Adds an operand whose strides are all 0 and returns it, so that the caller

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/ops.h>
+#include <string.h>
 
 double tn__call_float(const tn__call *call, int i)
 {
@@ -11,6 +12,26 @@ double tn__call_float(const tn__call *call, int i)
     bool whole = v->kind == TN_VALUE_INT || v->kind == TN_VALUE_BOOL ||
                  (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_FLOAT);
     return whole ? (double)v->of.i : v->of.f;
+}
+
+__attribute__((cold)) tn_status
+tn__check_fits(const char *name, const char *argument, const tn_value *number,
+               tn_dtype dtype)
+{
+    int64_t low, high;
+    if (number->kind != TN_VALUE_NUMBER || !tn__int_limits(dtype, &low, &high))
+        return TN_OK;
+    const bool is_float = number->count == TN_SCALAR_FLOAT;
+    const double x = is_float ? number->of.f : (double)number->of.i;
+    if ((dtype == TN_I64 && !is_float) ||
+        (trunc(x) >= (double)low && trunc(x) < (double)high + 1))
+        return TN_OK;
+    const char *shown = strchr(argument, ':');
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "%s: {%.*s:%s} is %.16g, but %s has numbers from %lld to "
+                    "%lld only", name, shown ? (int)(shown - argument) : 40,
+                    argument, shown ? shown + 1 : argument, x,
+                    tn_dtype_name(dtype), (long long)low, (long long)high);
 }
 
 int tn__call_dim(const tn__call *call, int i, int ndim)
@@ -95,7 +116,7 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
                             "number", op->name, op->arg[i].name, (int)v->count);
         if (list && v->count < 0)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} has a count of %d; "
-                            "expected 0 or greater", op->name, op->arg[i].name,
+                            "expected at least 0", op->name, op->arg[i].name,
                             (int)v->count);
         if (pointed && !v->of.dims)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
@@ -163,8 +184,9 @@ tn_status tn__values_normalise(const tn_op *op, const tn_value *given,
                                int count, tn_value *value, tn_dims_list *dims)
 {
     if (count > op->arg_count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments given; it takes %d: "
-                        "%s", op->name, count, op->arg_count, op->signature);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments are given; expected "
+                        "%d: %s",
+                        op->name, count, op->arg_count, op->signature);
     for (int i = 0; i < op->arg_count; i++) {
         value[i] = i < count ? given[i] : tn__value_none();
         tn_status status = normalise_one(op, i, &value[i], &dims[i]);

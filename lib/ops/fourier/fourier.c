@@ -3,9 +3,10 @@
  *
  * A transform of length n = r1 * r2 * ... is one matrix product for each factor
  * (radix) r, with the r x r matrix of the roots of unity. Between two products,
- * the numbers are multiplied by the twiddle factors. So a transform runs by the
- * products, kernels and copies of any device. If n has a prime factor above
- * MOST_RADIX, Bluestein's algorithm gives the transform as a convolution.
+ * the numbers are multiplied by the twiddle factors. So a transform uses only
+ * matrix products, kernels and copies, which every device has. If n has a prime
+ * factor above MOST_RADIX, Bluestein's algorithm gives the transform as a
+ * convolution.
  *
  * Complex tensors have the shape (..., 2, m): the real parts are before the
  * imaginary parts. So kernels and products read long contiguous rows. */
@@ -31,8 +32,8 @@ static __attribute__((noinline)) tn_tensor *shaped(tn_tensor *x, int count, ...)
     return tn_reshape(x, list);
 }
 
-/* Adds `before` zeros at the beginning of the last dimension of x. Then cuts
- * the dimension to `size` elements, or adds zeros at its end. */
+/* Adds `before` zeros at the beginning of the last dimension of x. Then
+ * truncates or zero-pads the dimension to `size` elements. */
 static __attribute__((noinline)) tn_tensor *padded(tn_tensor *x, int64_t before,
                                                    int64_t size)
 {
@@ -152,7 +153,7 @@ static bool has_small_factors(int64_t n)
 
 /* Returns the transforms of length n of z (rows, planes, elements). z has one
  * plane of real numbers, or two planes, the real and the imaginary parts. If a
- * plane has fewer than n elements, the others are 0. If back is true, the
+ * plane has fewer than n elements, the missing ones are 0. If back is true, the
  * exponents are positive. The result is (rows, parts, n), where parts is 2, or
  * 1 for the real parts alone. If half is true, only the first frequencies, at
  * least n / 2 + 1, are computed.

@@ -1,7 +1,7 @@
 /* find.c: operators that search, count and select by value (PyTorch's nonzero,
  * masked_select, unique, equal, combinations and others). The size of some
- * results depends on the data. Then a count is read back from the device, and
- * nothing else. */
+ * results depends on the data. For these only a count is read back from the
+ * device. */
 #include <base/memory.h>
 #include <ops/engine/native.h>
 
@@ -61,9 +61,9 @@ static tn_tensor *rank_of_each(tn_tensor *mask)
     return tn_narrow(as_list(tn_add(r.before, r.within)), 0, 0, r.count);
 }
 
-/* Writes the row-major numbers of the true elements of the mask into `places`,
+/* Writes the row-major indices of the true elements of the mask into `places`,
  * in ascending order. `places` has one additional element at the end. The
- * numbers of false elements, and of true elements that do not fit, are written
+ * indices of false elements, and of true elements that do not fit, are written
  * into this element. */
 static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
 {
@@ -77,7 +77,7 @@ static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
     if (tn__op_run(&tn__op_table[TN__OP_ID_TRUE_PLACE], value, 4, made, 2) < 0)
         return NULL;
     if (tn__scatter_into("nonzero", places, 0, as_list(made[0]),
-                         as_list(made[1]), 0, TN_SCATTER_SET) < 0)
+                         as_list(made[1]), TN_SCATTER_SET) < 0)
         return NULL;
     return tn_narrow(places, 0, 0, size);
 }
@@ -101,7 +101,7 @@ static tn_tensor *true_numbers(tn_tensor *mask)
                : out[1];
 }
 
-/* Returns the coordinate along dim of the elements with these row-major numbers
+/* Returns the coordinate along dim of the elements with these row-major indices
  * in a tensor of this shape. */
 static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
                              int dim)
@@ -116,7 +116,7 @@ static tn_tensor *coordinate(tn_tensor *number, int ndim, const int64_t *shape,
     return number ? tn__row(TN__OP_ID_COORDINATE, value, 3) : NULL;
 }
 
-/* Returns the coordinates in x of the elements with these row-major numbers.
+/* Returns the coordinates in x of the elements with these row-major indices.
  * Row k of the result has the coordinates of element k. */
 static tn_tensor *coordinates(tn_tensor *number, const tn_tensor *x)
 {
@@ -168,7 +168,7 @@ tn_status tn__run_nonzero_static(tn__call *call)
     int64_t fill = tn__call_int(call, TN__ARG_NONZERO_STATIC_FILL_VALUE);
     if (size < 0)
         return tn__fail(TN_ERR_ARGUMENT, "nonzero_static: {size} is %lld; "
-                        "expected 0 or greater", (long long)size);
+                        "expected at least 0", (long long)size);
     ranks r;
     if (!rank_rows(&r, is_nonzero(x)))
         return tn_error_code();
@@ -196,9 +196,9 @@ tn_status tn__run_unravel_index(tn__call *call)
     bool overflows = false;
     for (int d = 0; d < shape->count; d++) {
         if (shape->dim[d] < 0)
-            return tn__fail(TN_ERR_ARGUMENT, "unravel_index: {shape} has the "
-                            "number %lld; expected only numbers of 0 or "
-                            "greater", (long long)shape->dim[d]);
+            return tn__fail(TN_ERR_ARGUMENT, "unravel_index: {shape} has a "
+                            "size of %lld; expected only sizes of at least 0",
+                            (long long)shape->dim[d]);
         if (__builtin_mul_overflow(numel, shape->dim[d], &numel))
             overflows = true;
     }
@@ -297,7 +297,7 @@ static tn_tensor *rows_of(tn_tensor *x, bool slices, int dim)
 
 /* Sorts the rows of a matrix by their first element, then by their second, and
  * so on, with stable sorts that begin with the last column. Replaces *rows by
- * the sorted matrix and returns the order: the old number of each row. */
+ * the sorted matrix and returns the order: the old index of each row. */
 static tn_tensor *order_of_rows(tn_tensor **rows)
 {
     int64_t count = (*rows)->shape[0], columns = (*rows)->shape[1];
@@ -338,14 +338,15 @@ static tn_tensor *row_starts(tn_tensor *rows)
 }
 
 /* The options of unique. `slices` says that slices along dim are compared, not
- * elements. `inverse` and `counts` say which other results are returned. */
+ * elements. `inverse` and `counts` are true if these results are returned,
+ * too. */
 struct uniques {
     bool slices, inverse, counts;
     int dim;
 };
 
-/* Returns the elements of x with these row-major numbers. If u->slices is true,
- * returns the slices along u->dim with these numbers. */
+/* Returns the elements of x with these row-major indices. If u->slices is true,
+ * returns the slices along u->dim with these indices. */
 static tn_tensor *chosen(tn_tensor *x, const struct uniques *u,
                          tn_tensor *number)
 {
@@ -521,7 +522,7 @@ static int64_t binomial(int64_t n, int64_t r)
 }
 
 /* Stores the `ways` combinations of r of n elements in number[]. Each
- * combination is r consecutive entries, the numbers of its elements. If `again`
+ * combination is r consecutive entries, the indices of its elements. If `again`
  * is true, an element can be chosen several times. */
 static void write_combinations(int64_t *number, int64_t ways, int64_t n,
                                int64_t r, bool again)
@@ -540,8 +541,8 @@ static void write_combinations(int64_t *number, int64_t ways, int64_t n,
     }
 }
 
-/* Returns all combinations of r elements of a 1-d tensor. Which elements are
- * chosen depends only on sizes, so the host computes their numbers. */
+/* Returns all combinations of r elements of a 1-d tensor. The selected elements
+ * depend only on sizes, so the host computes their indices. */
 tn_status tn__run_combinations(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_COMBINATIONS_INPUT);
@@ -554,7 +555,7 @@ tn_status tn__run_combinations(tn__call *call)
                         tn__shape_text(text, x->ndim, x->shape));
     if (r < 0)
         return tn__fail(TN_ERR_ARGUMENT, "combinations: {r} is %lld; expected "
-                        "0 or greater", (long long)r);
+                        "at least 0", (long long)r);
     if (r == 0)
         return tn__give(call, tn_narrow(x, 0, 0, 0));
     int64_t n = x->shape[0], ways, bytes;

@@ -76,7 +76,7 @@ tn_status tn__index_check_shape(const char *name, const tn_tensor *index,
     if (fits || index->numel == 0)
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE, "%s: {index} has shape %s; expected as many "
-                    "dimensions as {%s} %s, and no greater size except in "
+                    "dimensions as {%s} %s, and no larger size except in "
                     "dimension %d", name,
                     tn__shape_text(a, index->ndim, index->shape), other_name,
                     tn__shape_text(b, other->ndim, other->shape), dim);
@@ -212,7 +212,7 @@ tn_status tn__run_embedding(tn__call *call)
 }
 
 /* Returns a factor for each row of w that reduces the p-norm of the row to at
- * most max_norm. The factor is 1 for rows that index does not name. */
+ * most max_norm. The factor is 1 for rows whose index is not in `index`. */
 static tn_tensor *row_scales(tn_tensor *w, tn_tensor *index, double max_norm,
                              double p)
 {
@@ -234,7 +234,7 @@ static tn_tensor *row_scales(tn_tensor *w, tn_tensor *index, double max_norm,
 
 /* Scales the rows of weight that are looked up, in place, to a norm of at most
  * max_norm. Autograd does not record the scaling. As in PyTorch, gradients are
- * those at the scaled rows. */
+ * computed at the scaled rows. */
 tn_status tn__run_embedding_renorm(tn__call *call)
 {
     tn_tensor *index = tn__call_tensor(call, TN__ARG_EMBEDDING_RENORM_INPUT);
@@ -243,7 +243,7 @@ tn_status tn__run_embedding_renorm(tn__call *call)
     if (w->ndim != 2 || !tn_dtype_is_floating(w->dtype))
         return tn__fail(TN_ERR_SHAPE, "embedding: {weight} has shape %s and "
                         "dtype %s; expected (num_embeddings, embedding_dim) "
-                        "and a floating dtype",
+                        "and a floating-point dtype",
                         tn__shape_text(text, w->ndim, w->shape),
                         tn_dtype_name(w->dtype));
     tn_scope *scope = tn_scope_open();

@@ -67,8 +67,8 @@ static int add_index(tn_tensor *index, tn_tensor **list, int count)
     return found < 0 ? found : count + found;
 }
 
-/* Checks index tensor number k, which applies to dimension dim of x and, if it
- * is a mask, also to the following dimensions. */
+/* Checks the index tensor with index k in the list, which applies to dimension
+ * dim of x and, if it is a mask, also to the following dimensions. */
 static tn_status check_within(const char *name, tn_tensor *index, int k,
                               const tn_tensor *x, int dim)
 {
@@ -78,8 +78,8 @@ static tn_status check_within(const char *name, tn_tensor *index, int k,
                             x->shape + dim))
             return TN_OK;
         return tn__fail(TN_ERR_SHAPE, "%s: {indices[%d]} is a bool mask of "
-                        "shape %s; expected the sizes from dimension %d on of "
-                        "{input}, which has shape %s", name, k,
+                        "shape %s; expected the sizes starting at dimension %d "
+                        "of {input}, which has shape %s", name, k,
                         tn__shape_text(a, index->ndim, index->shape), dim,
                         tn__shape_text(b, x->ndim, x->shape));
     }
@@ -96,7 +96,7 @@ static int dims_taken(tn_tensor *const *index, int count)
     return taken;
 }
 
-/* Returns the numbers of the slices that the index tensors select together. The
+/* Returns the indices of the slices that the index tensors select together. The
  * index tensors apply to the first dimensions of x. Slices are numbered in
  * row-major order over these dimensions. */
 static tn_tensor *slice_numbers(const char *name, const tn_tensor *x,
@@ -210,8 +210,8 @@ static int dims_indexed(const tn__call *call, const tn_tensor *x,
 
 /* Computes x[..., index, ..., index, ...]. Moves the indexed dimensions to the
  * front, merges them, and selects slices. If the indexed dimensions were
- * adjacent, the dimensions that replace them are then moved back to that
- * place. */
+ * adjacent, the dimensions that replace them are then moved back to their
+ * position. */
 tn_status tn__run_index(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_INDEX_INPUT);
@@ -277,6 +277,9 @@ tn_status tn__run_index_fill(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "index_fill: {value} has shape %s; "
                         "expected a tensor without dimensions",
                         tn__shape_text(text, value->ndim, value->shape));
+    if (tn__check_fits("index_fill", "value",
+                       &call->value[TN__ARG_INDEX_FILL_VALUE], x->dtype) < 0)
+        return TN_ERR_ARGUMENT;
     tn_tensor *list = x->ndim ? x : as_list(x);
     if (!list)
         return tn_error_code();
@@ -303,18 +306,16 @@ static tn_scalar identity(const char *reduce, tn_dtype dtype)
         return tn_num(reduce[0] == 'p' ? 1 : 0);
     if (!whole)
         return tn_num(least ? -INFINITY : INFINITY);
-    int bits = 8 * (int)tn_dtype_bytes(dtype);
-    if (dtype == TN_U8 || dtype == TN_BOOL)
-        return tn_num(least ? 0 : dtype == TN_BOOL ? 1 : 255);
-    int64_t top = INT64_MAX >> (64 - bits);
-    return tn_num(least ? -top - 1 : top);
+    int64_t low = 0, high = 1; /* of bool */
+    tn__int_limits(dtype, &low, &high);
+    return tn_num(least ? low : high);
 }
 
 static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,
                           tn_tensor *source, bool with_own)
 {
-    /* `one` is a single element, expanded to the shape of x without more
-     * memory. scatter makes a full copy of it. */
+    /* `one` is a single element, expanded to the shape of x without a copy.
+     * scatter makes a full copy. */
     tn_tensor *one = tn_ones((tn_dims_list){0}, .dtype = x->dtype,
                              .device = x->storage->device);
     tn_tensor *own = tn_expand_as(one, x);

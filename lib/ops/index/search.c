@@ -230,7 +230,7 @@ tn_status tn__run_bincount(tn__call *call)
                         (long long)x->numel);
     if (least < 0)
         return tn__fail(TN_ERR_ARGUMENT, "bincount: {minlength} is %lld; "
-                        "expected 0 or greater", (long long)least);
+                        "expected at least 0", (long long)least);
     tn_tensor *greatest = NULL;
     int64_t low = x->numel ? tn_item_int(tn_aminmax(x, &greatest)) : 0;
     int64_t size =
@@ -238,12 +238,13 @@ tn_status tn__run_bincount(tn__call *call)
     if (tn__error_pending())
         return tn_error_code();
     if (low < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "bincount: {input} has %lld; only "
-                        "numbers from 0 on are counted", (long long)low);
+        return tn__fail(TN_ERR_ARGUMENT, "bincount: {input} has the value "
+                        "%lld; expected values of at least 0", (long long)low);
     if (size == INT64_MAX)
         return tn__fail(TN_ERR_ARGUMENT, "bincount: {input} has the value "
-                        "%lld, and the result has one element for each number "
-                        "up to it: too many", (long long)tn_item_int(greatest));
+                        "%lld; the result, one element for each integer up to "
+                        "it, would be too large",
+                        (long long)tn_item_int(greatest));
     tn_dtype dtype = !weight                    ? TN_I64
                      : weight->dtype == TN_F32 ? TN_F32
                                                 : TN_F64;
@@ -263,12 +264,13 @@ static tn_status range_of(tn_tensor *x, double *low, double *high)
         return tn_error_code();
     if (isfinite(*low) && isfinite(*high))
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {input} reaches from %g to %g; give "
-                    "a {range}", tn__op_outer("histogram"), *low, *high);
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {input} has values from %g to %g, "
+                    "which are not finite; give a {range}",
+                    tn__op_outer("histogram"), *low, *high);
 }
 
 /* Returns the number of elements in each bin, or the sum of their weights.
- * `place` is the bin of each element, or `bins` for an element outside of all
+ * place[i] is the bin of element i, or `bins` if the element is outside of all
  * bins. */
 static tn_tensor *count_bins(tn_tensor *place, int64_t bins, tn_tensor *weight,
                              tn_dtype dtype)
@@ -319,8 +321,9 @@ static tn_status check_floating(const char *name, const tn_tensor *x)
 {
     if (tn_dtype_is_floating(x->dtype))
         return TN_OK;
-    return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; convert it to a floating "
-                    "dtype with tn_to_dtype", name, tn_dtype_name(x->dtype));
+    return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; convert it to a "
+                    "floating-point dtype with tn_to_dtype",
+                    name, tn_dtype_name(x->dtype));
 }
 
 static tn_tensor *edges_between(double low, double high, int64_t bins,
@@ -340,11 +343,11 @@ tn_status tn__run_histc(tn__call *call)
     if (status < 0)
         return status;
     if (bins < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "histc: {bins} is %lld; expected 1 "
-                        "or greater", (long long)bins);
+        return tn__fail(TN_ERR_ARGUMENT, "histc: {bins} is %lld; expected at "
+                        "least 1", (long long)bins);
     if (!isfinite(low) || !isfinite(high))
-        return tn__fail(TN_ERR_ARGUMENT, "histc: the range from {min} %g to "
-                        "{max} %g is not finite", low, high);
+        return tn__fail(TN_ERR_ARGUMENT, "histc: {min} is %g and {max} %g; "
+                        "expected finite numbers", low, high);
     if (low > high)
         return tn__fail(TN_ERR_ARGUMENT, "histc: {min} %g is above {max} %g",
                         low, high);
@@ -398,20 +401,20 @@ tn_status tn__run_histogram(tn__call *call)
         return status;
     if (bins < 1)
         return tn__fail(TN_ERR_ARGUMENT, "histogram: {bins} is %lld; expected "
-                        "1 or greater", (long long)bins);
+                        "at least 1", (long long)bins);
     if (range->kind == TN_VALUE_NONE) {
         high = 1; /* an empty input gets the range [0, 1] */
         status = range_of(x, &low, &high);
     } else if (range->count != 2) {
-        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} has %d numbers, "
-                          "not 2", (int)range->count);
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} has %d numbers; "
+                          "expected 2", (int)range->count);
     } else {
         low = range->of.floats[0];
         high = range->of.floats[1];
     }
     if (status >= 0 && (!isfinite(low) || !isfinite(high)))
-        status = tn__fail(TN_ERR_ARGUMENT, "histogram: the {range} from %g to "
-                          "%g is not finite", low, high);
+        status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} is from %g to "
+                          "%g; expected finite numbers", low, high);
     if (status >= 0 && low > high)
         status = tn__fail(TN_ERR_ARGUMENT, "histogram: {range} is from %g to "
                           "%g; expected a second number of at least the first",

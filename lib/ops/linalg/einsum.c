@@ -5,9 +5,9 @@
 #include <ops/engine/native.h>
 
 /* A label is a small integer that says which dimensions of the operands belong
- * together. It is the number of a letter of the equation. The dimensions that
- * "..." covers have the labels LETTERS + k, where the last of them has k = 0,
- * the last but one k = 1, and so on. */
+ * together. Labels below LETTERS are letters of the equation. The dimensions
+ * that "..." covers have the labels LETTERS + k, where the last of them has k =
+ * 0, the last but one k = 1, and so on. */
 enum { LETTERS = 52, LABELS = LETTERS + TN_MAX_NDIM };
 
 /* An operand: a tensor and the labels of its dimensions. */
@@ -137,8 +137,8 @@ static int64_t size_of(const term *t, int label)
     return d < 0 ? 1 : t->x->shape[d];
 }
 
-/* Returns t->x as a tensor of three dimensions. Dimension k is made of the
- * dimensions whose labels are in group[k], of which there are count[k]. */
+/* Returns t->x as a tensor of three dimensions. Dimension k merges the count[k]
+ * dimensions whose labels are in group[k]. */
 static tn_tensor *permuted(const term *t, const int *group[3],
                            const int count[3])
 {
@@ -198,7 +198,8 @@ static tn_status promote_pair(term *a, term *b)
 {
     tn_dtype dtype = tn_dtype_promote(a->x->dtype, b->x->dtype);
     if (tn_dtype_is_floating(dtype))
-        return TN_OK; /* the product reports different floating dtypes */
+        return TN_OK; /* the matrix product rejects different floating-point
+                         dtypes */
     if (a->x->dtype != dtype)
         a->x = tn_to_dtype(a->x, dtype);
     if (b->x->dtype != dtype)
@@ -325,7 +326,7 @@ static tn_status read_result(equation *e, const char *at)
 }
 
 /* Sets keep[k] to whether label k occurs in the result or in one of the
- * operands from number `next` on. */
+ * operands from index `next`. */
 static void find_needed(const equation *e, int next, bool *keep)
 {
     memset(keep, 0, LABELS * sizeof *keep);
@@ -401,9 +402,9 @@ static tn_tensor *as_matrix(tn_tensor *x, const tn_dims_list *summed, bool last,
                       last ? tn_dims(outer, inner) : tn_dims(inner, outer));
 }
 
-/* If *a or *b has size 1 in a summed dimension and the other operand has not,
- * sums the other operand over this dimension. The result is the same as if the
- * dimension of size 1 had been broadcast. */
+/* If *a or *b has size 1 in a summed dimension and the other operand a larger
+ * size, sums the other operand over this dimension. The result is the same as
+ * if the dimension of size 1 had been broadcast. */
 static tn_status sum_beside_ones(tn_tensor **a, const tn_dims_list *left,
                                  tn_tensor **b, const tn_dims_list *right)
 {

@@ -1,7 +1,7 @@
 /* eliminate.c: LU factorisation and triangular solves on the host. The columns
  * are halved recursively, down to FEW columns (eliminate.inc). All other work
- * is matrix products by BLAS. OpenBLAS's own routines (0.3.21) are slower,
- * because they use narrow products between their blocks. */
+ * is matrix products by BLAS. OpenBLAS's own routines (0.3.21) are not used,
+ * because they multiply narrow blocks. */
 #include <float.h>
 #include <math.h>
 #include <ops/linalg/lapack.h>

@@ -8,9 +8,9 @@
 
 /* ---- Cholesky ------------------------------------------------------------ */
 
-/* Returns the status of a Cholesky factorisation. It is the number of the first
- * diagonal element of the factor that is not positive and finite, counted from
- * 1. If there is none, it is info, LAPACK's status. LAPACK itself does not
+/* Returns the status of a Cholesky factorisation. It is the index (counted from
+ * 1) of the first diagonal element of the factor that is not positive and
+ * finite. If there is none, it is info, LAPACK's status. LAPACK itself does not
  * report NaN and inf. */
 static int cholesky_info(const void *a, bool single, int n, int info)
 {
@@ -330,8 +330,8 @@ tn_status tn__run_ldl_solve_batch(tn__call *call)
                 TN_ERR_INDEX,
                 tn__error_index_in(j.pivots[k], -n, n + 1, k, pivots->ndim,
                                    pivots->shape),
-                "%s: {pivots:pivot} %d is not a position; expected 1 to %d, "
-                "or the negative of one", j.name, j.pivots[k], n);
+                "%s: {pivots:pivot} %d is out of range; expected 1 to %d, or "
+                "the negative of one of these", j.name, j.pivots[k], n);
     for (int64_t k = 0; k < j.matrices && status >= 0 && sides; k++)
         j.lapack->sytrs[j.a.single]("L", &n, &sides, tn__staged_at(&j.a, k),
                                     &lda, j.pivots + k * n,

@@ -72,7 +72,8 @@ tn_status tn__lapack_refuse(const char *name, int64_t k, const char *why,
 tn_status tn__lapack_refuse_nan(const char *name, const tn_tensor *x)
 {
     char text[TN__SHAPE_TEXT];
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {A} %s holds NaN or infinities", name,
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {A} %s has NaN or infinite elements",
+                    name,
                     tn__shape_text(text, x->ndim, x->shape));
 }
 
@@ -132,8 +133,9 @@ tn_status tn__stage(tn__staged *s, tn_tensor *x, tn__staging how,
     char text[TN__SHAPE_TEXT];
     *s = (tn__staged){.batch = 1};
     if (x->dtype != TN_F32 && x->dtype != TN_F64)
-        return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; LAPACK has float32 and "
-                        "float64: convert it with tn_to_dtype", what, argument,
+        return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; LAPACK supports float32 "
+                        "and float64: convert it with tn_to_dtype",
+                        what, argument,
                         tn_dtype_name(x->dtype));
     if (x->ndim < 2 || x->shape[x->ndim - 1] > INT_MAX / 8 ||
         x->shape[x->ndim - 2] > INT_MAX / 8)

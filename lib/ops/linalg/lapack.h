@@ -87,12 +87,12 @@ void tn__staged_eye(tn__staged *s);
 void tn__staged_clear(tn__staged *s, bool below);
 
 /* Returns the matrices as a tensor (..., rows, columns) on the device, with
- * transposes undone. as_vector says that they have one column, whose dimension
- * is dropped. The caller owns one reference. */
+ * transposes undone. If as_vector is true, the matrices have one column, and
+ * its dimension is dropped. The caller owns one reference. */
 tn_tensor *tn__unstage(const tn__staged *s, bool as_vector);
 /* Returns an int32 tensor (..., width) on the device, with number[k][width] for
- * matrix k. If width is -1, there is one number for each matrix and no last
- * dimension. If the matrices have no elements, the tensor is zero. */
+ * matrix k. If width is -1, the tensor has one number for each matrix and no
+ * last dimension. If the matrices have no elements, the tensor is zero. */
 tn_tensor *tn__unstage_ints(const int *number, const tn__staged *s,
                             int64_t width, const char *what);
 
@@ -113,8 +113,8 @@ void tn__solve_right(const tn__lapack *lapack, bool single,
 /* Replaces a by its LU factors, like LAPACK's getrf. a is contiguous, with m
  * rows and n columns, both at least 1. Sets pivots[i] to the row with which row
  * i was exchanged, counted from 1. If pivot is false, no rows are exchanged.
- * Returns 0, or if a pivot is 0, the number of the first such pivot, counted
- * from 1. */
+ * Returns 0 if no pivot is 0, else the index of the first pivot that is 0,
+ * counted from 1. */
 int tn__lu(const tn__lapack *lapack, bool single, bool pivot, int m, int n,
            void *a, int *pivots);
 
@@ -122,13 +122,12 @@ int tn__lu(const tn__lapack *lapack, bool single, bool pivot, int m, int n,
  * tn__reflect must have. */
 int64_t tn__reflect_workspace(int m, int columns);
 /* Replaces a, contiguous with m rows and n columns, by its QR factors, like
- * LAPACK's geqrf. tau gets the factors of the reflections. */
+ * LAPACK's geqrf. The scale factors of the reflections are stored in tau. */
 void tn__qr(const tn__lapack *lapack, bool single, int m, int n, void *a,
             void *tau, void *room);
 /* Replaces c, with m rows, by Q c, where Q is the product of `count`
- * reflections as geqrf stores them in a and tau. from_unit says that c is the
- * first columns of the identity, so that the result is the first columns of
- * Q. */
+ * reflections as geqrf stores them in a and tau. If from_unit is true, c is the
+ * first columns of the identity, and the result is the first columns of Q. */
 void tn__reflect(const tn__lapack *lapack, bool single, int m, int count,
                  const void *a, int lda, const void *tau, int columns, void *c,
                  int ldc, bool from_unit, void *room);

@@ -132,8 +132,8 @@ static tn_status cholesky(work *w, tn_tensor **out)
                            (upper ? 0 : TN_LAPACK_UPPER) |
                                (w->by_rows ? TN_LAPACK_ALONE : 0),
                            out[0]);
-    /* Devices differ in what they report for NaN and inf, so the diagonal is
-     * checked here. */
+    /* Devices report NaN and inf differently, so the diagonal is checked
+     * here. */
     if (status >= 0) {
         const tn_value value[] = {
             tn__value_optional(tn_diagonal(out[0], .dim1 = -2, .dim2 = -1)),
@@ -287,9 +287,8 @@ static tn_status least_squares(work *w, tn_tensor **out)
 
 /* Computes the eigenvalues of symmetric matrices A, and eigenvectors if
  * `vectors` is true. A device that accepts row-major matrices gets A. Any other
- * device sees A^T in the memory of A, so the argument for the triangle is
- * inverted.
- */
+ * device sees A^T in the memory of A, so the argument that selects the triangle
+ * is inverted. */
 static tn_status eigen(work *w, bool vectors, tn_tensor **out)
 {
     const char *uplo =

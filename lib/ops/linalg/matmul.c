@@ -6,8 +6,8 @@
 #include <device/work.h>
 
 /* Describes x in *view as matrices with batch_ndim batch dimensions, to which
- * the batch dimensions of x broadcast. Strides of more dimensions stay
- * uninitialised, because to clear them would slow down small products. */
+ * the batch dimensions of x broadcast. The strides of other dimensions stay
+ * uninitialised, because clearing them takes time in small products. */
 static void matrices(tn_strided *view, const tn_tensor *x, int batch_ndim)
 {
     view->buffer = tn__tensor_buffer(x);
@@ -105,9 +105,8 @@ static tn_status put_addend(tn_tensor *out, tn_tensor *addend, const char *name)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_broadcast(&shape, addend->ndim, addend->shape) ||
         !tn__shape_equal(shape.ndim, shape.dim, out->ndim, out->shape))
-        return tn__fail(TN_ERR_SHAPE, "%s: {addend:}a tensor of shape %s "
-                        "cannot be added: it does not broadcast to the "
-                        "product's shape %s", name,
+        return tn__fail(TN_ERR_SHAPE, "%s: {addend:}its shape %s does not "
+                        "broadcast to the product's shape %s", name,
                         tn__shape_text(a, addend->ndim, addend->shape),
                         tn__shape_text(b, out->ndim, out->shape));
     return tn__copy_for_update(out, addend, name);

@@ -123,8 +123,8 @@ static tn_tensor *matrix_norm(const tn__call *call, tn_tensor *x,
         return of_singular_values(x, n, dims, keepdim);
     if (order == 1 || order == INFINITY)
         return of_sums(x, n->order, dims, keepdim);
-    tn__fail(TN_ERR_ARGUMENT, "%s: order %g of matrices; expected 1, 2, inf "
-             "and their negatives", call->op->name, n->order);
+    tn__fail(TN_ERR_ARGUMENT, "%s: the order of a matrix norm is %g; expected "
+             "1, 2, inf or one of their negatives", call->op->name, n->order);
     return NULL;
 }
 
@@ -166,8 +166,8 @@ tn_status tn__run_linalg_norm(tn__call *call)
         ordered && (dims ? n.dim.of.dims->count == 2 : x->ndim == 2);
     if (ordered && !dims && x->ndim > 2)
         return tn__fail(TN_ERR_SHAPE, "linalg_norm: {ord} is given for a "
-                        "tensor of %d dimensions: give one or two of them as "
-                        "{dim}", x->ndim);
+                        "tensor of %d dimensions: give one or two dimensions "
+                        "as {dim}", x->ndim);
     return tn__give(call, matrices
                               ? matrix_norm(call, x, &n)
                               : vector_norm(x, n.order, n.dim, n.keepdim,

@@ -102,7 +102,7 @@ tn_status tn__run_kron(tn__call *call)
 
 /* ---- beta * input + alpha * product ---- */
 
-/* The numbers of the arguments that the operators below have in common. */
+/* The indices of the arguments that the operators below have in common. */
 enum { INPUT, LEFT, RIGHT, BETA, ALPHA };
 
 static bool is_half(tn_dtype dtype)

@@ -2,8 +2,7 @@
  * of Householder reflections. Up to sixteen of them are applied at once, as I -
  * V T V^T (Schreiber and Van Loan, "A storage-efficient WY representation for
  * products of Householder transformations", 1989). So all work except that on
- * narrow panels is matrix products by BLAS. LAPACK's own routine is slower with
- * OpenBLAS 0.3.21. */
+ * narrow panels is matrix products by BLAS. */
 #include <ops/linalg/lapack.h>
 
 enum { BLOCK = 16 };

@@ -500,8 +500,8 @@ tn_status tn__run_linalg_matrix_exp(tn__call *call)
     if (check_matrices(call, a, true) < 0)
         return tn_error_code();
     if (!tn_dtype_is_floating(a->dtype))
-        return tn__fail(TN_ERR_DTYPE, "linalg_matrix_exp: {A} is %s; it takes "
-                        "floating tensors: convert it with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "linalg_matrix_exp: {A} is %s; expected "
+                        "a floating-point dtype; convert it with tn_to_dtype",
                         tn_dtype_name(a->dtype));
     return give_in_scope(call, matrix_exp);
 }

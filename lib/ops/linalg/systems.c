@@ -174,7 +174,7 @@ tn_status tn__run_linalg_cholesky(tn__call *call)
 
 /* ---- LU ------------------------------------------------------------------ */
 
-/* Factors a by LU. Stores lu, pivots and info in out[]. */
+/* Factors a by LU. Stores LU, the pivots and LAPACK's info in out[]. */
 static tn_status factor(tn_tensor *a, tn_value pivot, bool check,
                         tn_tensor *out[3])
 {
@@ -494,7 +494,7 @@ tn_status tn__run_linalg_ldl_solve(tn__call *call)
 
 /* The drivers of lstsq, and which of PyTorch's results each returns. If
  * `spectral` is true, the driver uses singular values. Otherwise it uses QR
- * with pivoting, which is faster. */
+ * with pivoting. */
 static const struct driver {
     const char *name;
     bool residuals, rank, spectral;

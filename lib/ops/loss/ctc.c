@@ -16,7 +16,7 @@
  * the first and last states need no special cases. */
 enum { PAD = 2 };
 
-/* Kernel text that computes sum = log(e^a + e^b + e^c), also if all three are
+/* Kernel source that computes sum = log(e^a + e^b + e^c), also if all three are
  * minus infinity. */
 #define LOG_SUM                                                               \
     "let m = max(max(a, b), c);"                                              \
@@ -42,7 +42,7 @@ static tn__operand *add_columns(tn__space *space, tn_tensor *x, int64_t at,
 }
 
 /* Adds the operand log_probs[t] (N, C). The kernel reads it by an index, the
- * number of the class. */
+ * index of the class. */
 static void add_classes(tn__space *space, tn_tensor *log_probs, int64_t t)
 {
     tn__operand *operand = tn__space_add_bare(space, log_probs);
@@ -80,8 +80,8 @@ static tn_status check_parts(const tn_tensor *x, const tn_tensor *label,
                            "int64 labels (N, 2 S + 5) and lengths (N)");
 }
 
-/* Fills `size` elements of dst along dimension dim, from `start` on, through a
- * view. */
+/* Fills `size` elements of dst along dimension dim, beginning at index `start`,
+ * through a view. */
 static tn_status fill_part(const tn_tensor *dst, int dim, int64_t start,
                            int64_t size, double number)
 {
@@ -150,8 +150,8 @@ tn_status tn__run_ctc_labels(tn__call *call)
 /* Computes alpha[t + 1] from alpha[t]. A state is reached from itself, from the
  * state before it, and from the second state before it if that has another
  * label. The array's index is one more than the time: alpha[t + 1] holds the
- * values of time t. alpha[0] holds those before the first time, when only the
- * first state is possible. */
+ * values of time t. alpha[0] holds the values before the first time, when only
+ * the first state is possible. */
 static tn_status forward_step(tn_tensor *log_probs, tn_tensor *label,
                               tn_tensor *alpha, int64_t t)
 {
@@ -369,7 +369,7 @@ static tn_status subtract_shares(const backward *b)
     if (!index)
         return TN_ERR_MEMORY;
     tn_status status = tn__scatter_into("ctc_loss", b->out, 2, index, b->share,
-                                        0, TN_SCATTER_ADD);
+                                        TN_SCATTER_ADD);
     tn__unref(index);
     return status;
 }
@@ -440,8 +440,8 @@ static bool is_whole(const tn_tensor *x)
     return !tn_dtype_is_floating(x->dtype) && x->dtype != TN_BOOL;
 }
 
-/* Returns argument number `arg`, which holds lengths, as a 1-d int64 tensor.
- * Returns NULL on failure, with the error recorded. */
+/* Returns argument `arg` (an index), which holds lengths, as a 1-d int64
+ * tensor. Returns NULL on failure, with the error recorded. */
 static tn_tensor *take_lengths(const tn__call *call, int arg, int64_t batch)
 {
     tn_tensor *x = tn__call_tensor(call, arg);
@@ -467,8 +467,8 @@ static tn_status check(const tn__call *call, const tn_tensor *x,
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     int64_t blank = tn__call_int(call, TN__ARG_CTC_LOSS_BLANK);
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "ctc_loss: {log_probs} is %s; it takes "
-                        "floating tensors: convert it with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "ctc_loss: {log_probs} is %s; expected a "
+                        "floating-point dtype; convert it with tn_to_dtype",
                         tn_dtype_name(x->dtype));
     if (x->ndim != 2 && x->ndim != 3)
         return tn__fail(TN_ERR_SHAPE, "ctc_loss: {log_probs} has shape %s; "
@@ -589,8 +589,8 @@ tn_status tn__run_ctc_loss(tn__call *call)
     tn_status status = ctc_loss(call);
     if (status != TN_ERR_INDEX)
         return status;
-    /* An invalid length has become an index out of range. The error is replaced
-     * by one that names the argument. */
+    /* An invalid length has caused an index out of range. This error is
+     * replaced by one that names the argument. */
     tn_tensor *x = tn__call_tensor(call, TN__ARG_CTC_LOSS_LOG_PROBS);
     tn_tensor *target = tn__call_tensor(call, TN__ARG_CTC_LOSS_TARGETS);
     if (target->ndim == 2)

@@ -4,9 +4,8 @@
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
-/* Calls the element-wise operator with number `each` on the first `count`
- * arguments of the call, and reduces its result as the call's last argument
- * says. */
+/* Calls the element-wise operator with id `each` on the first `count` arguments
+ * of the call, and reduces its result as the call's last argument says. */
 static tn_status reduced_of(tn__call *call, int each, int count)
 {
     tn__reduction reduction;
@@ -36,7 +35,7 @@ tn_status tn__run_smooth_l1_loss(tn__call *call)
     const tn_tensor *x = tn__call_tensor(call, TN__ARG_SMOOTH_L1_LOSS_INPUT);
     if (beta < 0)
         return tn__fail(TN_ERR_ARGUMENT, "smooth_l1_loss: {beta} is %g; "
-                        "expected 0 or greater", beta);
+                        "expected at least 0", beta);
     if (x->dtype == TN_F64 ? beta == 0 : (float)beta == 0)
         return reduced_of(call, TN__OP_ID_L1_EACH, 2);
     return reduced(call, TN__OP_ID_SMOOTH_L1_EACH);

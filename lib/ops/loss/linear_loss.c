@@ -1,9 +1,9 @@
 /* linear_loss.c: linear_cross_entropy: the cross entropy of the results of a
  * linear layer, without storing them. For N tokens and C classes these are N *
  * C numbers, which take gigabytes in the last layer of a language model. They
- * are computed for one block of rows at a time, in the forward pass and again
- * in the backward pass. In between, only one number per row is stored: lse, the
- * logarithm of the sum by which softmax divides. */
+ * are computed for one block of rows at a time, once in the forward pass and
+ * again in the backward pass. In between, only one number per row is stored:
+ * lse, the logarithm of the sum by which softmax divides. */
 #include <ops/loss/loss.h>
 #include <ops/engine/native.h>
 
@@ -129,8 +129,9 @@ static tn_status check(const tn__call *call, parts *p)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     const tn_tensor *x = p->x, *w = p->w;
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype", NAME,
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; expected a "
+                        "floating-point dtype; convert it with tn_to_dtype",
+                        NAME,
                         tn_dtype_name(x->dtype));
     if (tn__check_same_dtype(NAME, x, "input", w, "linear_weight") < 0 ||
         (p->bias && tn__check_same_dtype(NAME, x, "input", p->bias,
@@ -293,7 +294,7 @@ tn_status tn__run_linear_cross_entropy(tn__call *call)
     char a[TN__SHAPE_TEXT], b[TN__SHAPE_TEXT];
     if (!tn__shape_equal(t->ndim, t->shape, p.each.count, p.each.dim))
         return tn__fail(TN_ERR_SHAPE, "%s: {target} has shape %s; expected "
-                        "class numbers of shape %s, or floating class "
+                        "class indices of shape %s, or floating-point class "
                         "probabilities", NAME,
                         tn__shape_text(a, t->ndim, t->shape),
                         tn__shape_text(b, p.each.count, p.each.dim));

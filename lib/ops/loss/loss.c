@@ -34,8 +34,8 @@ tn_tensor *tn__reduce(tn_tensor *loss, tn__reduction reduction)
                                      : loss;
 }
 
-/* Returns whether this function sees the key for the first time. If there are
- * too many keys, some are forgotten and count as new again. */
+/* Returns whether this function was not called with this key before. The table
+ * of keys has a fixed size, so a key may be evicted and count as new again. */
 static bool is_first_time(uint64_t key)
 {
     static _Atomic uint64_t seen[64];
@@ -142,8 +142,9 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
         return tn__fail(TN_ERR_SHAPE, "%s: {input} has no dimensions; "
                         "expected (C), (N, C) or (N, C, ...)", name);
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype", name,
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; expected a "
+                        "floating-point dtype; convert it with tn_to_dtype",
+                        name,
                         tn_dtype_name(x->dtype));
     int at = class_dim(x);
     if (weight && (weight->ndim != 1 || weight->shape[0] != x->shape[at]))
@@ -158,8 +159,8 @@ static tn_status check_classes(const tn__call *call, const tn_tensor *x,
     if (target &&
         !tn__shape_equal(want.ndim, want.dim, target->ndim, target->shape))
         return tn__fail(TN_ERR_SHAPE, "%s: {target} has shape %s for {input} "
-                        "%s; expected one class number for each sample, so "
-                        "shape %s", name,
+                        "%s; expected one class index for each sample, which "
+                        "is shape %s", name,
                         tn__shape_text(a, target->ndim, target->shape),
                         tn__shape_text(b, x->ndim, x->shape),
                         tn__shape_text(c, want.ndim, want.dim));
@@ -296,7 +297,7 @@ tn_status tn__run_class_nll_back(tn__call *call)
     if (out) {
         call->out[call->out_count++] = tn__ref(out);
         status = tn__scatter_into("class_nll_back", out, class_dim(out),
-                                  in[TARGET].of.tensor, in[OWN].of.tensor, 0,
+                                  in[TARGET].of.tensor, in[OWN].of.tensor,
                                   TN_SCATTER_ADD);
     }
     tn_scope_close(scope);
@@ -397,7 +398,7 @@ tn_status tn__run_cross_entropy(tn__call *call)
         ignore != call->op->fallback[TN__ARG_CROSS_ENTROPY_IGNORE_INDEX].of.i)
         return tn__fail(TN_ERR_ARGUMENT, "cross_entropy: {ignore_index} is "
                         "%lld, but {target} holds class probabilities: leave "
-                        "{ignore_index} out, or give class numbers",
+                        "{ignore_index} out, or give class indices",
                         (long long)ignore);
     tn_status status = check_classes(call, x, soft ? NULL : target, weight);
     if (status < 0)

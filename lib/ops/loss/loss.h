@@ -32,8 +32,9 @@ tn_tensor *tn__reduce_each(int each, const tn_value *value, int count,
  * logged once for each combination of operator, module and shapes. */
 void tn__warn_broadcast(const tn__call *call);
 
-/* Returns how many rows of the linear layer's output linear_cross_entropy keeps
- * in memory at once, if a row has `results_a_row` elements. */
+/* Returns the number of rows of the linear layer's output that
+ * linear_cross_entropy computes at a time. A row has `results_a_row`
+ * elements. */
 int64_t tn__linear_nll_rows(int64_t results_a_row);
 
 #endif

@@ -34,8 +34,8 @@ tn_status tn__run_normalize(tn__call *call)
 
 /* Returns the Euclidean distances of the rows of a and b by one matrix product.
  * |a - b|^2 = |a|^2 + |b|^2 - 2 a b is the scalar product of the vectors (-2 a,
- * |a|^2, 1) and (b, 1, |b|^2). For rows that are almost equal the terms cancel
- * and digits are lost, as in PyTorch. */
+ * |a|^2, 1) and (b, 1, |b|^2). For almost equal rows the terms cancel and
+ * digits are lost, as in PyTorch. */
 static tn_tensor *euclid_by_product(tn_tensor *a, tn_tensor *b)
 {
     const tn_dims_list last = tn_dims(-1);

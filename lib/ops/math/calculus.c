@@ -44,8 +44,8 @@ tn_status tn__run_diff(tn__call *call)
     if (dim < 0)
         return TN_ERR_ARGUMENT;
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "diff: {n} is %lld; expected 0 or "
-                        "greater", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "diff: {n} is %lld; expected at least "
+                        "0", (long long)n);
     if (n == 0)
         return tn__give(call, tn_clone(x));
     if (tn__call_has(call, TN__ARG_DIFF_PREPEND))
@@ -130,7 +130,7 @@ tn_status tn__run_cumulative_trapezoid(tn__call *call)
 /* ---- gradient ------------------------------------------------------------ */
 
 /* Returns weight[0] * x[i] + weight[1] * x[i + 1] + weight[2] * x[i + 2] along
- * dim, for the `count` positions i from `from` on. */
+ * dim, for the `count` positions i beginning at `from`. */
 static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
                            tn_tensor *const *weight)
 {
@@ -144,8 +144,8 @@ static tn_tensor *weighted(tn_tensor *x, int dim, int64_t from, int64_t count,
 }
 
 /* Sets weight[0..2] to the weights of three points x0, x1, x2 in the derivative
- * of the parabola through them, at point number `at`. p = x1 - x0 and q = x2 -
- * x1. Fornberg, Math. Comp. 51 (1988). */
+ * of the parabola through them, at the point with index `at`. p = x1 - x0 and q
+ * = x2 - x1. Fornberg, Math. Comp. 51 (1988). */
 static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
 {
     tn_tensor *both = tn_add(p, q), *product = tn_mul(p, q);
@@ -172,8 +172,8 @@ static void parabola(tn_tensor *p, tn_tensor *q, int at, tn_tensor **weight)
     weight[2] = tn_div(top[2], right);
 }
 
-/* Returns the slope of x at its first point along dim, or at its last point if
- * `last` is true. `step` holds the distances of adjacent points. `order` is
+/* Returns the slope of x at its first element along dim, or at its last point
+ * if `last` is true. `step` holds the distances of adjacent points. `order` is
  * edge_order, 1 or 2. */
 static tn_tensor *slope_at_end(tn_tensor *x, tn_tensor *step, int dim,
                                bool last, int64_t order)
@@ -219,11 +219,10 @@ static tn_tensor *steps_of(const tn_tensor *x, int dim, double step,
                    .device = x->storage->device);
 }
 
-/* The numbers of the arguments that the operators for gradient share. */
+/* The indices of the arguments that the operators for gradient share. */
 enum { SPACING = 1, SLOPE_DIM, EDGE_ORDER };
 
-/* Returns the slope of x along dim, with spacing number k of the argument
- * spacing. */
+/* Returns the slope of x along dim, with element k of the argument spacing. */
 static tn_tensor *slope_of(const tn__call *call, tn_tensor *x, int dim, int k)
 {
     const tn_value *spacing = &call->value[SPACING];
@@ -271,9 +270,10 @@ static tn_status give_slopes(tn__call *call)
     bool several = spacing->kind == TN_VALUE_TENSORS ||
                    spacing->kind == TN_VALUE_FLOATS;
     if (several && spacing->count != count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {spacing} is a list of %d; "
-                        "expected one number, or a list of %d, one for each "
-                        "dimension", call->op->name, (int)spacing->count,
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {spacing} is a list of %d "
+                        "numbers; expected one number, or a list of %d, one "
+                        "for each dimension",
+                        call->op->name, (int)spacing->count,
                         count);
     for (int k = 0; k < count; k++) {
         int64_t asked = given->kind == TN_VALUE_NONE ? k
@@ -317,8 +317,8 @@ static tn_status check_weights(const tn__call *call, int arg, int64_t count)
                     "expected a 1-d tensor of %s numbers, one for each of the "
                     "%lld observations", whole ? "fweights" : "aweights",
                     tn__shape_text(text, w->ndim, w->shape),
-                    tn_dtype_name(w->dtype), whole ? "whole" : "floating",
-                    (long long)count);
+                    tn_dtype_name(w->dtype),
+                    whole ? "integer" : "floating-point", (long long)count);
 }
 
 /* Checks the weights of cov. As in PyTorch, negative weights are rejected, and
@@ -332,8 +332,8 @@ static tn_status check_weight_values(const tn__call *call, tn_tensor *w)
         if (tn__error_pending())
             return tn_error_code();
         if (!(least >= 0))
-            return tn__fail(TN_ERR_ARGUMENT, "cov: {%s} has %g; weights are 0 or "
-                            "greater", call->op->arg[arg].name, least);
+            return tn__fail(TN_ERR_ARGUMENT, "cov: {%s} has %g; expected at "
+                            "least 0", call->op->arg[arg].name, least);
     }
     if (sum == 0)
         return tn__fail(TN_ERR_ARGUMENT, "cov: the weights add up to 0; "
@@ -468,7 +468,7 @@ tn_status tn__run_logcumsumexp(tn__call *call)
         return TN_ERR_ARGUMENT;
     if (!tn_dtype_is_floating(x->dtype))
         return tn__fail(TN_ERR_DTYPE, "logcumsumexp: {input} is %s; convert it "
-                        "to a floating dtype with tn_to_dtype",
+                        "to a floating-point dtype with tn_to_dtype",
                         tn_dtype_name(x->dtype));
     /* The sums are computed in a wider dtype, because each gradient is exp of a
      * difference of two sums. Near 1e4, float32 has only three digits after the

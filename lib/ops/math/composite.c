@@ -249,7 +249,7 @@ tn_status tn__run_round_decimals(tn__call *call)
     return tn__give(call, tn__row(TN__OP_ID_ROUND_SCALED, value, 3));
 }
 
-/* Returns the largest finite number of a floating dtype. */
+/* Returns the largest finite number of a floating-point dtype. */
 static double max_finite(tn_dtype dtype)
 {
     return dtype == TN_F64   ? DBL_MAX

@@ -10,8 +10,8 @@ tn_status tn__run_polygamma(tn__call *call)
     int64_t n = tn__call_int(call, TN__ARG_POLYGAMMA_N);
     tn_tensor *x = tn__call_tensor(call, TN__ARG_POLYGAMMA_INPUT);
     if (n < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "polygamma: {n} is %lld; expected 0 "
-                        "or greater", (long long)n);
+        return tn__fail(TN_ERR_ARGUMENT, "polygamma: {n} is %lld; expected at "
+                        "least 0", (long long)n);
     if (n == 0)
         return tn__give(call, tn_digamma(x));
     const tn_value own[] = {tn__value_tensor(x)};

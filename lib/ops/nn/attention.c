@@ -41,8 +41,8 @@ static tn_status check_mask(const tn__call *call, const tn_tensor *q,
         return TN_OK;
     if (mask->dtype != TN_BOOL && !tn_dtype_is_floating(mask->dtype))
         return tn__fail(TN_ERR_DTYPE, "%s: {attn_mask} is %s; expected bool, "
-                        "or a floating mask that is added: convert it with "
-                        "tn_to_dtype", call->op->name,
+                        "or a floating-point mask that is added: convert it "
+                        "with tn_to_dtype", call->op->name,
                         tn_dtype_name(mask->dtype));
     both = scores;
     if (!tn__shape_broadcast(&both, mask->ndim, mask->shape) ||
@@ -64,8 +64,8 @@ static tn_tensor *positions(const tn_tensor *scores, int dim, int64_t first)
                      .dtype = TN_I32, .device = scores->storage->device);
 }
 
-/* Returns the scores with minus infinity where hidden is true, so that their
- * weights become 0. */
+/* Returns the scores with minus infinity where `hidden` (the masked keys) is
+ * true, so that their weights become 0. */
 static tn_tensor *mask_scores(tn_tensor *scores, tn_tensor *hidden)
 {
     return tn_masked_fill_scalar(scores, hidden, -INFINITY);
@@ -105,7 +105,8 @@ static tn_tensor *weights(tn_tensor *q, tn_tensor *keys_t, tn_tensor *mask,
         return tn__row(mask ? TN__OP_ID_SOFTMAX_OR_ZERO : TN__OP_ID_SOFTMAX,
                        value, 2);
     }
-    /* In a causal mask, a query attends to no key after its own position. */
+    /* With a causal mask, a query does not attend to keys after its own
+     * position. */
     tn_tensor *key = positions(scores, -1, 0);
     tn_tensor *query = tn_unsqueeze(positions(scores, -2, first), 1);
     const tn_value value[] = {tn__value_tensor(scores), tn__value_tensor(key),
@@ -142,8 +143,8 @@ static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
     int64_t wanted = q->ndim >= 3 ? q->shape[q->ndim - 3] : 0;
     if (heads == 0 || wanted % heads || x->ndim == TN_MAX_NDIM) {
         tn__fail(TN_ERR_SHAPE, "%s: {query} has shape %s, whose number of "
-                 "heads (dim -3) must be a multiple of that of {key} or "
-                 "{value}, %s", call->op->name,
+                 "heads (dim -3) must be a multiple of the number of heads of "
+                 "{key} or {value}, %s", call->op->name,
                  tn__shape_text(a, q->ndim, q->shape),
                  tn__shape_text(b, x->ndim, x->shape));
         return NULL;
@@ -240,8 +241,8 @@ static int find_cut(const lookup *a, int64_t *size)
 }
 
 /* Splits the tensors of a along dimension dim into parts of `size`. A tensor
- * that does not have this dimension is used in all parts. Returns the number of
- * parts. */
+ * that does not have this dimension is the same in all parts. Returns the
+ * number of parts. */
 static int cut(const lookup *a, int dim, int64_t size,
                tn_tensor *part[PARTS][TN__OP_MAX_OUTPUTS])
 {

@@ -27,7 +27,7 @@ static int64_t size_of(const tn_tensor *x, int dim)
 }
 
 /* Describes mask in args. Returns false if the mask does not broadcast to the
- * scores, requires a gradient, or has a dtype that devices do not take. */
+ * scores, requires a gradient, or has a dtype that devices do not support. */
 static bool take_mask(tn_attention_args *args, const tn_tensor *mask, int ndim)
 {
     const int64_t shape[] = {args->batch, args->heads, args->queries,
@@ -135,8 +135,8 @@ tn_tensor *tn__attention_run(const tn__attention *a, tn_tensor *q,
                               value, 9, NULL, 0);
 }
 
-/* Reads the arguments from number `at` on into args: dropout, is_causal, scale,
- * and seed and call of the random generator. */
+/* Reads the arguments, beginning with index `at`, into args: dropout,
+ * is_causal, scale, and seed and call of the random generator. */
 static void take_numbers(const tn__call *call, int at, tn_attention_args *args)
 {
     args->dropout = tn__call_float(call, at);

@@ -103,8 +103,8 @@ static tn_tensor *max_by_bag(const bags *b, tn_tensor *x)
 
 /* ---- the sum of each bag ------------------------------------------------- */
 
-/* Returns, for each index, the number of the bag to which it belongs. It is one
- * less than the number of bags that start at or before the index. */
+/* Returns, for each index in b->index, the index of the bag to which it
+ * belongs: the number of bags that start at or before it, minus one. */
 static tn_tensor *bag_of_each(const bags *b)
 {
     tn_tensor *place = tn_arange(0, b->index->numel, 1, .dtype = TN_I64,
@@ -183,8 +183,8 @@ static void report_negative_length(const tn__call *call, tn_tensor *lengths)
     tn_error_clear();
     if (told)
         tn__fail(TN_ERR_ARGUMENT, "embedding_bag: offsets decrease by %lld "
-                 "after position %lld; expected each to be at least the one "
-                 "before", (long long)-fall, (long long)first);
+                 "after index %lld; expected each to be at least the offset "
+                 "before it", (long long)-fall, (long long)first);
     else
         tn__error_restore(&before);
 }
@@ -277,8 +277,9 @@ static tn_tensor *renormed(const tn__call *call, const bags *b,
             tn__call_int(call, TN__ARG_EMBEDDING_BAG_SCALE_GRAD_BY_FREQ));
 }
 
-/* Returns the rows of weight that b->index names, scaled if max_norm is given.
- * Half types are returned in float32, and are rounded once, at the end. */
+/* Returns the rows of weight that b->index selects, scaled if max_norm is
+ * given. Half types are returned in float32, and are rounded once, at the
+ * end. */
 static tn_tensor *rows_of(const tn__call *call, const bags *b,
                           tn_tensor *weight)
 {

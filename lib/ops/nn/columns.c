@@ -33,8 +33,8 @@ tn_status tn__columns_write(const tn__images *x, const tn__window *w,
 }
 
 /* Reads into *w the arguments that im2col and col2im have in common:
- * kernel_size, dilation, padding, stride and out, from argument number `first`
- * on. */
+ * kernel_size, dilation, padding, stride and out, beginning with argument
+ * `first` (an index). */
 static tn_status take_window(const tn__call *call, int first, tn__window *w)
 {
     int64_t *pair[] = {w->kernel, w->dilation, w->pad, w->stride, w->out};
@@ -102,8 +102,8 @@ static tn_status fold_part(const fold *f, tn__formula *formula,
     if (!kernel)
         return tn_error_code();
     /* The space is (N, C, H, W) with the row dimensions (kH, kW). Image row h
-     * is row ki of window oi if h + pad - ki * dilation = oi * stride. The same
-     * holds for columns. */
+     * is row ki of the window oi if h + pad - ki * dilation = oi * stride. The
+     * same holds for columns. */
     tn__space space = {.outer_ndim = 4, .row_ndim = 2,
                        .extent = {f->count, f->channels, high[0] - low[0],
                                   high[1] - low[1], w->kernel[0],

@@ -8,8 +8,8 @@
 #include <device/work.h>
 
 /* The maximum size, in bytes, of the columns that are made at a time. The
- * columns hold as many whole images as fit. The size is small enough for the
- * caches and large enough for a product to be worth a launch. */
+ * columns hold as many whole images as fit. This size fits into the caches, and
+ * one matrix product over it is enough work for a launch. */
 #define COLUMNS_BYTES (32 << 20)
 
 /* ---- reading the arguments ----------------------------------------------- */
@@ -262,7 +262,7 @@ static tn_status run_conv(const conv *c, tn_tensor *out)
     return status;
 }
 
-/* Computes the convolution by the device. If the device declines, asks it for
+/* Computes the convolution by the device. If the device declines, calls it for
  * the convolution without bias, and adds the bias by an operator. */
 static tn_status forward_device(const conv *c, tn_tensor *out)
 {

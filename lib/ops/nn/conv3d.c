@@ -65,8 +65,8 @@ typedef struct volumes {
                                       elements */
 } volumes;
 
-/* Reads the argument padding, which is numbers or a name. If "same" needs an
- * odd number of elements, the smaller half is before the volume. */
+/* Reads the argument padding, which is a list of numbers or a name. If "same"
+ * needs an odd number of elements, the smaller half is before the volume. */
 static tn_status take_padding(const tn__call *call, const tn_tensor *w,
                               volumes *v)
 {
@@ -96,7 +96,8 @@ static tn_status take_padding(const tn__call *call, const tn_tensor *w,
 
 /* Pads x along the depth. If the padding before and after differs along height
  * or width, also pads both of these, since conv2d pads both sides equally.
- * Returns the padded x and sets the padding in *v that is left for conv2d. */
+ * Returns the padded x, and sets in *v the padding that conv2d still
+ * applies. */
 static tn_tensor *padded(tn_tensor *x, volumes *v)
 {
     bool even = v->low[HEIGHT] == v->high[HEIGHT] &&

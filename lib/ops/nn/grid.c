@@ -158,8 +158,9 @@ static tn_status check(const tn__call *call, sampling *s)
     if (status < 0)
         return status;
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype", name,
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; expected a "
+                        "floating-point dtype; convert it with tn_to_dtype",
+                        name,
                         tn_dtype_name(x->dtype));
     bool only_2d = call->op->id == TN__OP_ID_GRID_SAMPLER_2D;
     bool only_3d = call->op->id == TN__OP_ID_GRID_SAMPLER_3D;
@@ -182,8 +183,8 @@ static tn_status check(const tn__call *call, sampling *s)
     return TN_OK;
 }
 
-/* Returns the position in names[] of the name that argument arg gives. Returns
- * -1, with the error recorded, if names[] does not have it. */
+/* Returns the index in names[] of the string in argument arg. Returns -1, with
+ * the error recorded, if names[] does not have it. */
 static int find(const tn__call *call, int arg, const char *const *names)
 {
     const char *text = call->value[arg].of.string;
@@ -236,7 +237,7 @@ tn_status tn__run_grid_sampler(tn__call *call)
 /* ---- affine_grid --------------------------------------------------------- */
 
 /* Returns the coordinates of `size` elements evenly spaced in [-1, 1], as a
- * tensor (size, 1, ..., 1) with `behind` dimensions of size 1. */
+ * tensor (size, 1, ..., 1) followed by `behind` dimensions of size 1. */
 static tn_tensor *coordinates(const tn_tensor *like, int64_t size,
                               int behind, bool align_corners)
 {
@@ -265,9 +266,9 @@ tn_status tn__run_affine_grid(tn__call *call)
         fits = size->dim[d] > 0;
     if (!fits || !tn_dtype_is_floating(theta->dtype))
         return tn__fail(fits ? TN_ERR_DTYPE : TN_ERR_SHAPE, "affine_grid: "
-                        "{theta} %s of %s for {size} %s; expected floating "
-                        "(N, 2, 3) for (N, C, H, W), or (N, 3, 4) for "
-                        "(N, C, D, H, W)",
+                        "{theta} %s of %s for {size} %s; expected a "
+                        "floating-point (N, 2, 3) for (N, C, H, W), or (N, 3, "
+                        "4) for (N, C, D, H, W)",
                         tn__shape_text(a, theta->ndim, theta->shape),
                         tn_dtype_name(theta->dtype),
                         tn__shape_text(b, size->count, size->dim));

@@ -162,8 +162,8 @@ static tn_tensor *to_bytes(tn_tensor *sum, int bits)
     return tn_clamp_scalars(tn_floor(y), 0, 255);
 }
 
-/* Resizes dimension dim of x to size `out`. `whole` says that x has the values
- * of a uint8 image in float64, for which the weights are integers. */
+/* Resizes dimension dim of x to size `out`. If `whole` is true, x has the
+ * values of a uint8 image in float64, for which the weights are integers. */
 static tn_tensor *stretch_dim(const stretch *s, tn_tensor *x, int dim,
                               int64_t out, bool whole)
 {
@@ -223,8 +223,9 @@ static tn_status find_mode(const tn__call *call, const tn_tensor *x,
     bool images = modes[k].mode == NEAREST || modes[k].mode == NEAREST_EXACT ||
                   modes[k].ndim == 4;
     if (!tn_dtype_is_floating(x->dtype) && !(x->dtype == TN_U8 && images))
-        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
-                        "tensors%s: convert it with tn_to_dtype", name,
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; expected a "
+                        "floating-point dtype%s; convert it with tn_to_dtype",
+                        name,
                         tn_dtype_name(x->dtype),
                         images ? " and uint8" : "");
     return TN_OK;
@@ -266,8 +267,8 @@ static tn_status find_sizes(const tn__call *call, const tn_tensor *x, int arg,
                                                     : 0;
         if (size->dim[d] < 1 || x->shape[2 + d] < 1)
             return tn__fail(TN_ERR_SHAPE, "%s: {%s:}a dimension of %lld "
-                            "elements cannot become one of %lld; expected at "
-                            "least 1 in both", name,
+                            "elements cannot be resized to %lld; expected at "
+                            "least 1 for both", name,
                             given ? "size" : "scale_factor",
                             (long long)x->shape[2 + d],
                             (long long)size->dim[d]);

@@ -2,9 +2,9 @@
  * relu or gelu of it.
  *
  * If the device has the extension "product", one call of the device computes
- * all of it, and also stores what the gradient of the activation needs. If the
- * device declines, other operators compute the same. In this file, `words` is
- * the activation as flags: TN_PRODUCT_RELU, TN_PRODUCT_GELU,
+ * all of it, and also stores the data for the gradient of the activation. If
+ * the device declines, other operators compute the same. In this file, `words`
+ * is the activation as flags: TN_PRODUCT_RELU, TN_PRODUCT_GELU,
  * TN_PRODUCT_GELU_TANH, or 0 for none. */
 #include <device/device.h>
 #include <ops/engine/native.h>
@@ -162,9 +162,9 @@ static tn_tensor *result_like(const tn_tensor *x, int64_t last, tn_dtype dtype,
     return tn__tensor_new(x->storage->device, dtype, x->ndim, shape, name);
 }
 
-/* Makes the tensor in which the device stores what the derivative of the
- * activation needs. For relu it has one bit for each element of out. For gelu
- * it is a tensor like out. */
+/* Makes the tensor in which the device stores the data for the derivative of
+ * the activation. For relu it has one bit for each element of out. For gelu it
+ * is a tensor like out. */
 static tn_tensor *aux_for(const tn_tensor *out, uint32_t words, int64_t rows,
                           const char *name)
 {

@@ -146,8 +146,8 @@ static tn_status check_channels(const tn__call *call, const tn_tensor *x)
                         "channels: expected (N, C, ...)", call->op->name,
                         tn__shape_text(text, x->ndim, x->shape));
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; expected a "
+                        "floating-point dtype; convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
     return TN_OK;
 }
@@ -183,7 +183,7 @@ static tn_status update(tn_tensor *const running[2], tn_tensor *const stats[2],
                  momentum);
 }
 
-/* The numbers of arguments that batch_norm and instance_norm share. */
+/* The indices of arguments that batch_norm and instance_norm share. */
 enum {
     INPUT = TN__ARG_BATCH_NORM_INPUT,
     RUNNING_MEAN = TN__ARG_BATCH_NORM_RUNNING_MEAN,
@@ -208,8 +208,8 @@ static tn_status by_running(tn__call *call, tn_tensor *x)
     const int64_t channels = x->shape[1];
     if (!tn__call_has(call, RUNNING_MEAN) || !tn__call_has(call, RUNNING_VAR))
         return tn__fail(TN_ERR_ARGUMENT, "%s: {running_mean} or {running_var} "
-                        "is missing: give both, or let the mean and variance "
-                        "of {input} be used", call->op->name);
+                        "is missing: give both, or set {training}, which uses "
+                        "the mean and variance of {input}", call->op->name);
     if (per_channel(call, RUNNING_MEAN, channels, 1, 1, x->ndim, &mean) < 0 ||
         per_channel(call, RUNNING_VAR, channels, 1, 1, x->ndim, &var) < 0 ||
         per_channel(call, WEIGHT, channels, 1, 1, x->ndim, &weight) < 0 ||
@@ -234,7 +234,7 @@ tn_status tn__run_batch_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, INPUT);
     tn_tensor *weight, *bias, *stats[2], *unused;
-    if (x->numel == 0) /* as in PyTorch, the running statistics stay */
+    if (x->numel == 0) /* as in PyTorch, the running statistics are unchanged */
         return tn__give(call, tn_clone(x));
     tn_status status = check_channels(call, x);
     if (status < 0)
@@ -316,7 +316,7 @@ tn_status tn__run_instance_norm(tn__call *call)
 /* ---- layer_norm and rms_norm --------------------------------------------- */
 
 /* Checks that the last sizes of x are normalized_shape, which is argument arg.
- * Stores the numbers of these dimensions in *dims. */
+ * Stores the indices of these dimensions in *dims. */
 static tn_status last_dims(const tn__call *call, const tn_tensor *x, int arg,
                            tn_dims_list *dims)
 {
@@ -444,7 +444,7 @@ tn_status tn__run_group_norm(tn__call *call)
 
 /* Divides x by a power of the mean of the squares of adjacent channels:
  * Krizhevsky and others, "ImageNet classification with deep convolutional
- * neural networks" (2012), where PyTorch has a mean in place of the sum. */
+ * neural networks" (2012). PyTorch uses a mean in place of the paper's sum. */
 tn_status tn__run_local_response_norm(tn__call *call)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_LOCAL_RESPONSE_NORM_INPUT);

@@ -3,7 +3,7 @@
 #include <ops/nn/window.h>
 #include <device/work.h>
 
-/* The numbers of the arguments of a pooling operator. dilation is -1 if the
+/* The indices of the arguments of a pooling operator. dilation is -1 if the
  * operator has no such argument. */
 typedef struct pool_args {
     int kernel_size, stride, padding, dilation, ceil_mode;
@@ -210,9 +210,9 @@ tn_status tn__run_max_pool2d_greatest(tn__call *call)
 }
 
 /* Computes the maximum of each window and its index in the image. `least` is
- * the value of padding. A window of padding alone gets the index of its first
- * position that is not above or left of the image, even if it is below or right
- * of it, as in PyTorch. */
+ * the value of padding. A window that consists only of padding gets the index
+ * of its first position that is not above or left of the image, even if it is
+ * below or right of it, as in PyTorch. */
 #define MAX_PADDED(least)                                                     \
     TN__FORMULA("max_pool2d(x, r: offset, c: offset, i: row offset,"          \
                 " j: row offset; h: i64, w: i64, kw: i64, dh: i64, dw: i64) =" \
@@ -282,7 +282,7 @@ tn_status tn__run_max_pool2d_with_indices(tn__call *call)
 
 /* ---- average pooling ----------------------------------------------------- */
 
-/* The text with which the kernels of avg_pool2d begin. The kernels divide the
+/* The source with which the kernels of avg_pool2d begin. The kernels divide the
  * sum of each window by its number of elements. */
 #define POOL_HEAD                                                             \
     "avg_pool2d(x, r: offset, c: offset, i: row offset, j: row offset;"       \

@@ -4,15 +4,16 @@
 #include <base/memory.h>
 #include <ops/nn/window.h>
 
-/* Checks that g is a floating tensor (N, C, oH, oW) or (C, oH, oW), and that
- * the size of the images is valid. */
+/* Checks that g is a floating-point tensor (N, C, oH, oW) or (C, oH, oW), and
+ * that the size of the images is valid. */
 static tn_status check_images(const tn__call *call, const tn_tensor *g,
                               const int64_t *size)
 {
     char text[TN__SHAPE_TEXT];
     if (!tn_dtype_is_floating(g->dtype) || (g->ndim != 3 && g->ndim != 4))
         return tn__fail(TN_ERR_SHAPE, "%s: {g} %s of %s is neither (N, C, H, "
-                        "W) nor (C, H, W) of a floating dtype", call->op->name,
+                        "W) nor (C, H, W) of a floating-point dtype",
+                        call->op->name,
                         tn__shape_text(text, g->ndim, g->shape),
                         tn_dtype_name(g->dtype));
     if (size[0] < 1 || size[1] < 1)
@@ -34,8 +35,8 @@ static tn_tensor *scattered(tn_tensor *g, tn_tensor *indices,
     int64_t each = g->shape[g->ndim - 2] * g->shape[g->ndim - 1];
     for (int d = 0; d < g->ndim - 2; d++)
         images *= g->shape[d];
-    /* `zero` is a single element, expanded to the size of the images without
-     * more memory. scatter_add makes a full copy of it. */
+    /* `zero` is a single element, expanded to the size of the images without a
+     * copy. scatter_add makes a full copy. */
     tn_tensor *zero = tn_zeros(tn_dims(1, 1), .dtype = g->dtype,
                                .device = g->storage->device);
     tn_tensor *flat = zero ? tn_expand(zero, tn_dims(images, area)) : NULL;

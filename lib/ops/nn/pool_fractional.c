@@ -7,7 +7,7 @@
  * (size - window) / (windows - 1), rounded down. The last window ends where the
  * plane ends. As in PyTorch, the first random number of a plane is for the last
  * dimension in 2d, but for the first in 3d. The result is a gather of the
- * greatest elements, so the gradient is that of gather. */
+ * largest elements, so the gradient is that of gather. */
 #include <ops/engine/native.h>
 
 typedef struct fraction {
@@ -23,7 +23,7 @@ static tn_status fail_list(const char *name, const char *arg, int found,
 }
 
 /* Sets f->out to the sizes of the output: output_size, or output_ratio times
- * the sizes of the input. `size` is the number of the argument output_size. */
+ * the sizes of the input. `size` is the index of the argument output_size. */
 static tn_status find_out(const tn__call *call, int size, fraction *f)
 {
     const char *name = call->op->name;
@@ -76,9 +76,9 @@ static tn_status take(const tn__call *call, const tn_tensor *x, fraction *f)
         if (f->window[a] < 1 || f->out[a] < 1 ||
             f->window[a] - 1 > f->in[a] - f->out[a])
             return tn__fail(TN_ERR_SHAPE, "%s: %lld windows of size %lld do "
-                            "not fit into a dimension of size %lld: "
-                            "expected number and size of at least 1, and "
-                            "number + size - 1 of at most the dimension", name,
+                            "not fit into a dimension of size %lld: expected a "
+                            "count and a size of at least 1, and count + size "
+                            "- 1 of at most the dimension", name,
                             (long long)f->out[a], (long long)f->window[a],
                             (long long)f->in[a]);
     return TN_OK;
@@ -101,8 +101,8 @@ static tn_tensor *samples_of(const tn__call *call, tn_tensor *x, int arg,
         given->shape[0] * given->shape[1] != f->planes ||
         !tn_dtype_is_floating(given->dtype)) {
         tn__fail(TN_ERR_SHAPE, "%s: {random_samples} has shape %s and dtype "
-                 "%s; expected %d floating numbers for each of the N * C = "
-                 "%lld planes, as (N, C, %d)", call->op->name,
+                 "%s; expected %d floating-point numbers for each of the N * C "
+                 "= %lld planes, as (N, C, %d)", call->op->name,
                  tn__shape_text(text, given->ndim, given->shape),
                  tn_dtype_name(given->dtype), f->count, (long long)f->planes,
                  f->count);
@@ -165,7 +165,7 @@ static tn_tensor *places(const fraction *f, tn_tensor *samples)
     return sum;
 }
 
-/* Returns the indices in the plane of the greatest element of each window, of
+/* Returns the indices in the plane of the largest element of each window, of
  * shape (planes, windows). */
 static tn_tensor *greatest(const fraction *f, tn_tensor *plane,
                            tn_tensor *samples, int64_t windows, int64_t each)

@@ -202,8 +202,8 @@ bool tn__windows_suit_images(const tn_tensor *x, const tn__windows *w)
 {
     if (w->axes == 3 &&
         tn__windows_all_padding(w)) /* the depth is pooled in a second pass,
-                                       which does not know that a maximum of the
-                                       first pass is padding */
+                                       which cannot recognise that a maximum of
+                                       the first pass is padding */
         return false;
     for (int a = 0; a < w->axes; a++)
         /* max_pool2d and avg_pool2d compute the limit of the padding from the

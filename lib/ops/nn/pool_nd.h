@@ -27,7 +27,7 @@ typedef struct tn__windows {
 /* Returns the number of pooled dimensions, which is in the name of the
  * operator: "..._pool2d". */
 int tn__windows_axes(const tn__call *call);
-/* Reads argument arg as `axes` numbers. A list of one number gives it for all
+/* Reads argument arg as `axes` numbers. A list of one number applies to all
  * axes. An empty list gives the numbers in `none`, or zeros if that is NULL. */
 tn_status tn__windows_list(const tn__call *call, int arg, int axes,
                            const int64_t *none, int64_t *list);
@@ -35,9 +35,9 @@ tn_status tn__windows_list(const tn__call *call, int arg, int axes,
  * optional batch dimension. */
 tn_status tn__windows_check_input(const tn__call *call, const tn_tensor *x,
                                   int axes);
-/* Sets *w from the arguments of a call. args[] has the numbers of the arguments
- * kernel_size, stride, padding and dilation, and ceil_mode is the number of
- * that argument. args[3] is -1 if the operator has no dilation. */
+/* Sets *w from the arguments of a call. args[] has the indices of the arguments
+ * kernel_size, stride, padding and dilation. `ceil_mode` is the index of the
+ * argument ceil_mode. args[3] is -1 if the operator has no dilation. */
 tn_status tn__windows_read(const tn__call *call, const tn_tensor *x, int axes,
                            const int args[4], int ceil_mode, tn__windows *w);
 /* Sets the fields `in`, `out` and `axes` of *w from the arguments of a call of

@@ -36,7 +36,7 @@ static tn_status fill_window_taps(const tn__windows *w, int a, tn__taps *taps)
 /* Computes the maximum of each window by tables: first along the last
  * dimension, then along the dimension before it, and so on. The first of
  * several equal elements is chosen in each dimension, so the result is the
- * first one in row-major order. `even` says that the windows are adaptive. */
+ * first one in row-major order. `even` is true if the windows are adaptive. */
 static tn_status max_by_tables(tn_tensor *x, const tn__windows *w, bool even,
                                tn_tensor **values, tn_tensor **indices)
 {

@@ -77,8 +77,8 @@ tn_status tn__run_adaptive_avg_pool(tn__call *call)
     if (status < 0)
         return status;
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; expected a "
+                        "floating-point dtype; convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
     if (tn__windows_make_regular(&w) && tn__windows_suit_images(x, &w))
         return tn__give(call, even_means(x, &w));
@@ -220,12 +220,12 @@ tn_status tn__run_lp_pool(tn__call *call)
     double norm = tn__call_float(call, TN__ARG_LP_POOL2D_NORM_TYPE), count = 1;
     int64_t kernel[TN__WINDOWS_AXES];
     if (!tn_dtype_is_floating(x->dtype))
-        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; it takes floating "
-                        "tensors: convert it with tn_to_dtype",
+        return tn__fail(TN_ERR_DTYPE, "%s: {input} is %s; expected a "
+                        "floating-point dtype; convert it with tn_to_dtype",
                         call->op->name, tn_dtype_name(x->dtype));
     if (norm == 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {norm_type} is 0; expected "
-                        "another number", call->op->name);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {norm_type} is 0; expected any "
+                        "other number", call->op->name);
     if (tn__windows_check_input(call, x, axes) < 0 ||
         tn__windows_list(call, TN__ARG_LP_POOL2D_KERNEL_SIZE, axes, NULL,
                          kernel) < 0)

@@ -106,13 +106,13 @@ typedef struct state {
 } state;
 
 /* The arguments of a call. An LSTM has one more argument than the other cells,
- * the cell state, so its later arguments have higher numbers. */
+ * the cell state, so its later arguments have larger indices. */
 typedef struct arguments {
     tn_tensor *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;
     tn_tensor *transposed; /* the transpose of w_hh, made once for all steps */
     state start;
     enum cell kind;
-    int at; /* the number of the argument w_ih */
+    int at; /* the index of the argument w_ih */
 } arguments;
 
 /* Returns h times the hidden weights, plus addend, which may be NULL. If no
@@ -313,8 +313,8 @@ static tn_tensor *concatenate(tn_tensor *const *part, int count)
 }
 
 /* Runs all steps of a layer on x, the projected input (time, batch, ...). One
- * call splits at most MOST steps, so a longer sequence is first split into
- * blocks. */
+ * call of `apart` splits at most MOST steps, so a longer sequence is first
+ * split into blocks. */
 static tn_tensor *run_blocks(const arguments *a, tn_tensor *x, bool reverse,
                              state *s)
 {

@@ -19,7 +19,7 @@ static tn_status check_matrices(const tn_tensor *a, const tn_tensor *b)
         if (!tn_dtype_is_floating(each[i]->dtype) ||
             tn_dtype_bytes(each[i]->dtype) != 1)
             return tn__fail(TN_ERR_DTYPE, "%s: {%s} is %s; expected float8: "
-                            "for other dtypes there is tn_mm", name,
+                            "use tn_mm for other dtypes", name,
                             i ? "mat2" : "input",
                             tn_dtype_name(each[i]->dtype));
     if (a->ndim != 2 || b->ndim != 2 || a->shape[1] != b->shape[0])
@@ -122,7 +122,7 @@ tn_status tn__run_scaled_mm(tn__call *call)
         return status;
     if (!tn_dtype_is_floating(dtype))
         return tn__fail(TN_ERR_DTYPE, "%s: {out_dtype} is %s; expected a "
-                        "floating one", name, tn_dtype_name(dtype));
+                        "floating-point dtype", name, tn_dtype_name(dtype));
     if (bias && (bias->ndim != 1 || bias->shape[0] != shape[1]))
         return tn__fail(TN_ERR_SHAPE, "%s: {bias} has shape %s; expected "
                         "(%lld,)", name,

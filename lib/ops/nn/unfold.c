@@ -122,8 +122,8 @@ typedef struct tap {
 
 /* Computes elements first + i * step for i in [from, end). Each of them belongs
  * to `count` windows: element i is element taps[].k of the window i - shift.
- * The kernel's text has one term for each of these windows, in the order in
- * which a row would be summed, and the kernel runs over adjacent elements. */
+ * The kernel's source has one term for each of these windows, in the order in
+ * which a reduction would sum them. The kernel runs over adjacent elements. */
 static tn_status sum_written(const sum_back *s, int64_t first, int64_t from,
                              int64_t end, const tap *taps, int count)
 {
@@ -299,7 +299,7 @@ tn_status tn__run_windows_backward(tn__call *call)
     int64_t fit = (length - covered) / s.step + 1;
     if (g->shape[s.dim] > fit)
         return tn__fail(TN_ERR_SHAPE, "%s: {input} has %lld windows, but "
-                        "{length} %lld has room for only %lld", s.name,
+                        "{length} %lld has only %lld", s.name,
                         (long long)g->shape[s.dim], (long long)length,
                         (long long)fit);
     /* Windows of size 0 have no elements, so the sums are 0. */
@@ -310,9 +310,9 @@ tn_status tn__run_windows_backward(tn__call *call)
 
 enum { KERNEL, DILATION, PADDING, STRIDE, LISTS };
 
-/* Reads kernel_size, dilation, padding and stride, which are the arguments from
- * number `first` on, as two numbers each. Sets *out to the number of windows
- * over an image of this size. */
+/* Reads kernel_size, dilation, padding and stride, as two numbers each. `first`
+ * is the index of the first of these four arguments. Sets *out to the number of
+ * windows over an image of this size. */
 static tn_status take_lists(const tn__call *call, int first,
                             const int64_t size[2], tn_dims_list list[LISTS],
                             tn_dims_list *out)

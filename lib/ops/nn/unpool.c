@@ -97,8 +97,8 @@ tn_status tn__run_max_unpool(tn__call *call)
     tn_dims_list flat = {lead + 1, {0}}, shape = {x->ndim, {0}};
     for (int d = 0; d < x->ndim; d++)
         shape.dim[d] = d < lead ? x->shape[d] : w.out[d - lead];
-    /* `zero` is a single element, expanded to the whole shape without more
-     * memory. scatter makes a full copy of it. */
+    /* `zero` is a single element, expanded to the whole shape without a copy.
+     * scatter makes a full copy. */
     tn_tensor *zero = tn_zeros((tn_dims_list){0}, .dtype = x->dtype,
                                .device = x->storage->device);
     if (!tn_expand(zero, shape))

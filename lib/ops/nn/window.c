@@ -22,7 +22,7 @@ tn_status tn__window_divisor(const tn__call *call, int arg, int64_t *divisor)
     *divisor = tn__call_has(call, arg) ? tn__call_int(call, arg) : 0;
     if (tn__call_has(call, arg) && *divisor == 0)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {divisor_override} is 0; "
-                        "expected another number", call->op->name);
+                        "expected any other number", call->op->name);
     return TN_OK;
 }
 
@@ -101,8 +101,8 @@ tn_status tn__images_of(const char *name, tn_tensor *x, tn__images *images)
     return TN_OK;
 }
 
-/* Sets *out to the number of the dimension oH in the space and *kernel to that
- * of kH. The dimensions oW and kW follow them. */
+/* Sets *out to the index of the dimension oH in the space, and *kernel to the
+ * index of kH. The dimensions oW and kW follow them. */
 static void places(const tn__space *space, int *out, int *kernel)
 {
     *out = space->row_ndim ? 2 : 4;

@@ -9,7 +9,7 @@ tn_status tn__taps_new(tn__taps *taps, int64_t in, int64_t out, int64_t reach)
     *taps = (tn__taps){.in = in, .out = out, .reach = (int)reach};
     int64_t count;
     if (__builtin_mul_overflow(out, reach, &count) || count > INT64_MAX / 16)
-        return tn__fail(TN_ERR_SHAPE, "%s: %lld numbers for each of %lld "
+        return tn__fail(TN_ERR_SHAPE, "%s: %lld weights for each of the %lld "
                         "elements of the output are too many",
                         tn__op_outer("resample"), (long long)reach,
                         (long long)out);
@@ -187,7 +187,7 @@ static void add_indexed(tn__space *space, tn_tensor *x, int dim)
 }
 
 /* Adds the table table[out][reach] as an operand. If the space has a row
- * dimension, the row is the taps of an output, and t is 0. Else the operand is
+ * dimension, a row has the taps of an output, and t is 0. Else the operand has
  * tap t of each output. */
 static void add_table(tn__space *space, tn_tensor *table, int dim, int64_t t)
 {
@@ -206,7 +206,7 @@ static void add_out(tn__space *space, tn_tensor *out)
 }
 
 /* A tap is an input and its weight. With up to four taps per output, the
- * kernel's text has one term for each, and the kernel runs over adjacent
+ * kernel's source has one term for each, and the kernel runs over adjacent
  * outputs. With more taps, the taps of an output form a row, which the kernel
  * sums. A tap of weight 0 adds 0, even if its element is NaN. */
 #define TAP(n) "weighted(x[i" #n "], w" #n ")"

@@ -38,8 +38,8 @@ static inline void tn__taps_set(tn__taps *taps, int64_t i, int t, int64_t from,
  * be called before a table is filled. */
 tn_status tn__taps_check_memory(const tn_tensor *x, int dim, int64_t out);
 
-/* Applies the map (the sums of taps) to dimension dim of x, a floating tensor.
- * Autograd records it. */
+/* Applies the map (the sums of taps) to dimension dim of x, a floating-point
+ * tensor. Autograd records it. */
 tn_tensor *tn__taps_sum(tn_tensor *x, int dim, const tn__taps *taps);
 /* Sets *values to the maximum of the taps of each output, whatever their
  * weights, and *places to the index of the maximum along dim. If several

@@ -2,8 +2,8 @@
  * layers.
  *
  * Both run on the device if it has the extension "quantised-product". If it
- * does not, but the CPU can access its memory, blocks.c computes the same
- * bits. */
+ * lacks the extension and the CPU can access its memory, blocks.c computes
+ * bit-identical results. */
 #include <base/memory.h>
 #include <base/thread.h>
 #include <device/recorder.h>
@@ -17,7 +17,8 @@ static const tn__block_format *format_of(const tn__call *call, int i)
     return tn__block_format_find(call->value[i].of.string);
 }
 
-/* Checks that rows of w are whole blocks. `which` is the name of w. */
+/* Checks that each row of w consists of whole blocks. `which` is the name of
+ * w. */
 static tn_status check_blocks(const char *name, const char *which,
                               const tn_tensor *w,
                               const tn__block_format *format)
@@ -28,8 +29,9 @@ static tn_status check_blocks(const char *name, const char *which,
                         "bytes of blocks", name, which,
                         tn_dtype_name(w->dtype));
     if (w->ndim < 1 || w->shape[w->ndim - 1] % format->bytes)
-        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; its rows are no "
-                        "whole blocks of %s, which have %d bytes", name, which,
+        return tn__fail(TN_ERR_SHAPE, "%s: {%s} has shape %s; its rows must "
+                        "consist of whole %s blocks of %d bytes",
+                        name, which,
                         tn__shape_text(text, w->ndim, w->shape), format->name,
                         format->bytes);
     return TN_OK;
@@ -62,7 +64,8 @@ typedef struct unpacking {
     const tn__block_format *format;
     const uint8_t *blocks;
     float *out;
-    int64_t count, each; /* number of blocks in all, and number for each task */
+    int64_t count, each; /* number of all blocks, and number of blocks of each
+                            task */
 } unpacking;
 
 static void unpack_task(void *context, int64_t i)
@@ -326,9 +329,9 @@ static tn_status check_gradient(const char *name, const tn_tensor *x)
     if (!tn__hooks.recording || !tn__hooks.recording() ||
         !tn__tensor_tracks(x))
         return TN_OK;
-    return tn__fail(TN_ERR_UNSUPPORTED, "%s: {input} requires a gradient, "
-                    "which products of integers do not have; give .exact = "
-                    "true, or call it in TN_NO_GRAD", name);
+    return tn__fail(TN_ERR_UNSUPPORTED, "%s: {input} requires a gradient, but "
+                    "integer products have none; give .exact = true, or call "
+                    "it under TN_NO_GRAD", name);
 }
 
 tn_status tn__run_quantized_linear(tn__call *call)

@@ -1,6 +1,6 @@
 /* random.c: the random generator of each thread. Its state is a seed and the
  * number of calls so far. Kernels compute random numbers from the state and
- * from the row-major number of the element. */
+ * from the row-major index of the element. */
 #include <base/context.h>
 #include <device/recorder.h>
 #include <ops/random/random.h>

@@ -5,8 +5,8 @@
 
 #include <tenon/random.h>
 
-/* Returns the state (seed and number of the call) for one call of an operator,
- * and advances the generator. */
+/* Returns the state (the seed, and the number of calls before this one) for one
+ * call of an operator, and advances the generator. */
 tn_rng_state tn__random_draw(void);
 
 #endif

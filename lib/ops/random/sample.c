@@ -20,12 +20,12 @@ static tn_status check_weights(tn_tensor *w, int64_t wanted)
         return tn_error_code();
     if (wrong)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "multinomial: {input} has weights below 0, infinite "
-                        "or NaN; expected finite numbers of 0 or greater");
+                        "multinomial: {input} has weights below 0, infinite or "
+                        "NaN; expected finite numbers of at least 0");
     if (fewest < wanted)
         return tn__fail(TN_ERR_ARGUMENT,
                         "multinomial: a row of {input} has %lld weights above "
-                        "0; %lld are to be drawn%s",
+                        "0, too few to draw %lld samples%s",
                         (long long)fewest, (long long)wanted,
                         wanted > 1 ? " without replacement" : "");
     return TN_OK;
@@ -50,7 +50,8 @@ tn_status tn__run_multinomial(tn__call *call)
                         tn__shape_text(shape, w->ndim, w->shape));
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "multinomial: {num_samples} %lld is not above 0",
+                        "multinomial: {num_samples} is %lld; expected at least "
+                        "1",
                         (long long)count);
     if (w->ndim == 1 || w->shape[0]) {
         tn_status status = check_weights(w, replacement ? 1 : count);

@@ -1,6 +1,6 @@
 /* norms.c: vector norms (PyTorch's linalg.vector_norm and weight_norm). There
- * is a separate operator for each order whose norm needs no powers, as 1, 2 or
- * infinity. */
+ * is a separate operator for each order whose norm needs no powers, for example
+ * 1, 2 or infinity. */
 #include <math.h>
 #include <ops/engine/native.h>
 
@@ -46,9 +46,9 @@ tn_status tn__run_dist(tn__call *call)
                                tn__value_none(), tn__value_bool(false)));
 }
 
-/* Computes weight normalisation (arXiv:1602.07868): v is scaled so that each
- * slice along dim has the norm that g gives. A dim of -1 means one norm for all
- * elements. */
+/* Computes weight normalisation (arXiv:1602.07868): v is scaled so that the
+ * norm of each slice along dim is the element of g. A dim of -1 means one norm
+ * for all elements. */
 tn_status tn__run_weight_norm(tn__call *call)
 {
     tn_tensor *v = tn__call_tensor(call, TN__ARG_WEIGHT_NORM_V);

@@ -145,9 +145,9 @@ tn_status tn__run_nanmedian_dim(tn__call *call)
 /* ---- mode ---------------------------------------------------------------- */
 
 /* Returns the index of the most frequent value along dim. The elements are
- * sorted, and the elements of each run of equal ones are numbered from 0. The
- * largest number is at the end of the longest run. If several runs have this
- * length, the first of them is chosen, which has the smallest value. */
+ * sorted, and the elements of each run of equal elements are numbered from 0.
+ * The largest number is at the end of the longest run. Of several runs of this
+ * length the first is chosen, which has the smallest value. */
 static tn_tensor *mode_index(tn_tensor *x, int dim)
 {
     tn_tensor *order = NULL, *where = NULL;
@@ -271,7 +271,7 @@ static tn_tensor *at_rank(const ranked *r, tn_tensor *rank, double known)
 }
 
 /* Returns the elements at these ranks. For a rank between two integers, the
- * elements at both are interpolated in the way `how`. */
+ * elements at both are interpolated as `how` says. */
 static tn_tensor *between(const ranked *r, tn_tensor *rank, int how)
 {
     const tn_tensor *x = r->x;

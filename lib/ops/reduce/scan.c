@@ -125,7 +125,7 @@ tn_status tn__run_cumprod(tn__call *call)
 /* ---- sorting ------------------------------------------------------------- */
 
 /* Replaces output o of the call by its last element along dim. The sort has not
- * set the elements before it, so callers must not see them. */
+ * set the other elements, so callers must not see them. */
 static tn_status leave_last(tn__call *call, int o, int dim)
 {
     tn_tensor *all = call->out[o];
@@ -236,8 +236,8 @@ tn_status tn__run_topk(tn__call *call)
     int64_t k = tn__call_int(call, TN__ARG_TOPK_K);
     tn_tensor *out[2];
     if (k < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "topk: {k} is %lld; expected 0 or "
-                        "greater", (long long)k);
+        return tn__fail(TN_ERR_ARGUMENT, "topk: {k} is %lld; expected at least "
+                        "0", (long long)k);
     return give_both(call,
                      first_of(tn__call_tensor(call, TN__ARG_TOPK_INPUT),
                               tn__call_int(call, TN__ARG_TOPK_DIM),

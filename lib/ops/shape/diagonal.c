@@ -14,7 +14,7 @@ typedef struct line {
 } line;
 
 /* Finds the diagonal that a call names by its arguments offset, dim1 and dim2,
- * which have the numbers first, first + 1 and first + 2. */
+ * which have the indices first, first + 1 and first + 2. */
 static tn_status find_line(const tn__call *call, int first, int ndim,
                            const int64_t *shape, const int64_t *stride,
                            line *l)
@@ -218,8 +218,8 @@ static int64_t elements_below(int64_t rows, int64_t columns, int64_t offset)
            (rows - full) * columns;
 }
 
-/* Writes the row numbers of the `count` elements on one side of a diagonal into
- * row[0 .. count - 1], and their column numbers into the next `count` elements
+/* Writes the row indices of the `count` elements on one side of a diagonal into
+ * row[0 .. count - 1], and their column indices into the next `count` elements
  * of row. */
 static void list_triangle(int64_t rows, int64_t columns, int64_t offset,
                           bool lower, int64_t count, int64_t *row)

@@ -95,8 +95,8 @@ tn_status tn__run_cat(tn__call *call)
     return TN_OK;
 }
 
-/* Returns whether x has the shape of the slice along dim, from `start` on with
- * this step, of a tensor of this size. */
+/* Returns whether x has the shape of the slice along dim, beginning at `start`
+ * with this step, of a tensor of this size. */
 static bool is_slice(const tn_tensor *x, const tn_dims_list *size, int dim,
                      int64_t start, int64_t step)
 {

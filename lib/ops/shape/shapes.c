@@ -103,7 +103,7 @@ tn_status tn__run_sum_to_size(tn__call *call)
                         "broadcast to the shape of {input}, %s",
                         tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, x->ndim, x->shape));
-    /* A 0-d result goes through sum even if x is 0-d, so that integers become
+    /* For a 0-d result sum is called even if x is 0-d, so that integers become
      * int64. */
     if (over.count || !size->count)
         x = tn_sum(x, .dims = tn__marked(over), .keepdim = true);
@@ -187,10 +187,10 @@ static tn_tensor *repeated(tn_tensor *x, int dim, int64_t times, bool each)
     return tn_reshape(tn_expand(tn_unsqueeze(x, at), wide), size);
 }
 
-/* Returns x repeated along the dimensions from *d on. All are repeated at once,
- * so that the gradient is one sum. Each repeated dimension needs one new
- * dimension, so at most TN_MAX_NDIM - x->ndim dimensions are repeated. Sets *d
- * to the first dimension that is left. */
+/* Returns x repeated along dimension *d and the following ones. All are
+ * repeated at once, so that the gradient is one sum. Each repeated dimension
+ * needs one new dimension, so at most TN_MAX_NDIM - x->ndim dimensions are
+ * repeated. Sets *d to the first dimension that is left. */
 static tn_tensor *repeated_from(tn_tensor *x, int *d, const tn_dims_list *times)
 {
     tn_dims_list size = size_of(x), apart = {0, {0}}, wide = {0, {0}};
@@ -232,7 +232,7 @@ static tn_status repeat(tn__call *call, tn_tensor *x,
         size.dim[d] = d < lead ? 1 : x->shape[d - lead];
         if (times->dim[d] < 0)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is %s; expected only "
-                            "numbers of 0 or greater", call->op->name,
+                            "numbers of at least 0", call->op->name,
                             call->op->arg[1].name,
                             tn__shape_text(text, times->count, times->dim));
     }
@@ -289,7 +289,7 @@ tn_status tn__run_repeat_interleave(tn__call *call)
         return tn_error_code();
     if (times < 0)
         return tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} is "
-                        "%lld; expected 0 or greater", (long long)times);
+                        "%lld; expected at least 0", (long long)times);
     return tn__give(call, repeated(x, dim, times, true));
 }
 
@@ -302,14 +302,14 @@ static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
     for (int64_t k = 0; k < count; k++) {
         if (times[k] < 0) {
             tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats}[%lld] is "
-                     "%lld; expected 0 or greater", (long long)k,
+                     "%lld; expected at least 0", (long long)k,
                      (long long)times[k]);
             return NULL;
         }
         if (__builtin_add_overflow(total, times[k], &total) ||
             total > INT32_MAX) {
-            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} add up to "
-                     "more than 2^31");
+            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: the sum of {repeats} "
+                     "is more than 2^31, the limit");
             return NULL;
         }
     }

@@ -314,7 +314,7 @@ tn_status tn__run_atleast_3d(tn__call *call)
 
 /* ---- concatenation ------------------------------------------------------- */
 
-/* Concatenates the tensors along dim, after each has got at least ndim
+/* Concatenates the tensors along dim, after each has been given at least ndim
  * dimensions (PyTorch's hstack, vstack and others). If `columns` is true, a 1-d
  * tensor becomes a column. If all tensors are 1-d, a dim of 1 means 0. */
 static tn_status join(tn__call *call, int ndim, int dim, bool columns)
@@ -376,7 +376,8 @@ tn_status tn__run_copied(tn__call *call)
         memcpy(name, call->op->name, length);
     const tn_op *op = tn_op_find(name);
     if (!op)
-        return tn__fail(TN_ERR_INTERNAL, "%s: it needs operator %s",
+        return tn__fail(TN_ERR_INTERNAL, "%s: the operator %s is missing, on "
+                        "which it depends",
                         call->op->name, name);
     tn_tensor *view[TN__OP_MAX_OUTPUTS];
     int count = tn__op_run(op, call->value, call->op->arg_count, view,

@@ -11,9 +11,8 @@ typedef struct strided {
                             where the caller may give any stride */
     int64_t offset;    /* the position in the storage of the element at
                           coordinates 0 */
-    int64_t low, high; /* the first and the last position in the storage that
-                          the view has. high < low if the view has no
-                          elements. */
+    int64_t low, high; /* the first and the last position of the view in the
+                          storage. high < low if the view has no elements. */
 } strided;
 
 /* Adds (size - 1) * stride to *end. Returns false on overflow. */
@@ -24,7 +23,7 @@ static bool reach_further(int64_t size, int64_t stride, int64_t *end)
            !__builtin_add_overflow(*end, reach, end);
 }
 
-/* Reads the arguments size, stride and storage_offset into *out. Their numbers
+/* Reads the arguments size, stride and storage_offset into *out. Their indices
  * are first, first + 1 and first + 2. Checks that size and stride have the same
  * length, and that the view stays within the storage of x. */
 static tn_status read_strided(const tn__call *call, const tn_tensor *x,
@@ -42,7 +41,7 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
     for (int d = 0; d < size->count; d++)
         if (size->dim[d] < 0)
             return tn__fail(TN_ERR_SHAPE, "%s: {size} is %s; expected only "
-                            "numbers of 0 or greater", name,
+                            "numbers of at least 0", name,
                             tn__shape_text(a, size->count, size->dim));
     int64_t offset = tn__call_has(call, first + 2)
                          ? tn__call_int(call, first + 2)
@@ -58,15 +57,16 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
     }
     if (!empty && !told)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: {size} %s and {stride} %s reach beyond 2^63 "
-                        "elements",
+                        "%s: {size} %s and {stride} %s reach an offset beyond "
+                        "2^63 elements",
                         name, tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, step->count, step->dim));
     if (!empty && (low < 0 || high >= room))
         return tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){true, low < 0 ? low : high, 0, room, 0, {0}},
-            "%s: {size:}elements %lld to %lld are outside a storage of %lld",
+            "%s: {size:}offsets %lld to %lld are outside the storage of %lld "
+            "elements",
             name, (long long)low, (long long)high, (long long)room);
     *out = empty ? (strided){size, *step, 0, 0, -1}
                  : (strided){size, *step, offset, low, high};

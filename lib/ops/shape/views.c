@@ -77,8 +77,8 @@ static tn_status resolve(const char *name, const tn_tensor *x,
     if (known == x->numel)
         return TN_OK;
 fail:
-    return tn__fail(TN_ERR_SHAPE, "%s: %s with %lld elements does not fit "
-                    "{shape} %s", name,
+    return tn__fail(TN_ERR_SHAPE, "%s: the shape %s with %lld elements cannot "
+                    "be changed to {shape} %s", name,
                     tn__shape_text(have, x->ndim, x->shape),
                     (long long)x->numel,
                     tn__shape_text(want, given->count, given->dim));
@@ -135,7 +135,7 @@ tn_status tn__run_view(tn__call *call)
     if (!view_strides(x, &shape, stride)) {
         char want[TN__SHAPE_TEXT], have[TN__SHAPE_TEXT];
         return tn__fail(TN_ERR_SHAPE,
-                        "view: {input:}the memory of %s cannot be seen as %s; "
+                        "view: {input:}no strides view the memory of %s as %s; "
                         "use tn_reshape, which copies",
                         tn__shape_text(have, x->ndim, x->shape),
                         tn__shape_text(want, shape.ndim, shape.dim));
@@ -417,7 +417,8 @@ tn_status tn__run_slice(tn__call *call)
         return TN_ERR_ARGUMENT;
     int64_t step = tn__call_int(call, TN__ARG_SLICE_STEP);
     if (step < 1)
-        return tn__fail(TN_ERR_ARGUMENT, "slice: {step} %lld is below 1",
+        return tn__fail(TN_ERR_ARGUMENT, "slice: {step} is %lld; expected at "
+                        "least 1",
                         (long long)step);
     int64_t size = x->shape[dim];
     int64_t start = clamp_index(tn__call_int(call, TN__ARG_SLICE_START), size);

@@ -1,4 +1,4 @@
-/* arrays.h: what the tests of arrays share. */
+/* arrays.h: functions that the tests of arrays share. */
 #ifndef TN_TESTS_MEDIA_ARRAYS_H
 #define TN_TESTS_MEDIA_ARRAYS_H
 

@@ -110,7 +110,7 @@ def another(address):
 
 
 refused(lambda: must(media.tn_dlpack_exchange_api(another, object_of)),
-        "other conversions", "a second pair of conversions")
+        "other conversion functions", "a second pair of conversions")
 Tensor.__dlpack_c_exchange_api__ = api.PyCapsule_New(
     ours_at, b"dlpack_exchange_api", None)
 done()

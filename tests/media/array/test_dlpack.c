@@ -1,6 +1,6 @@
-/* test_dlpack.c: tensors are exchanged by DLPack, with the structs as its
- * specification lays them out. dlpack_numpy.py and dlpack_torch.py exchange them
- * with NumPy and PyTorch. */
+/* test_dlpack.c: tensors are exchanged by DLPack, with structs written from its
+ * specification. dlpack_numpy.py and dlpack_torch.py exchange them with NumPy
+ * and PyTorch. */
 #include "arrays.h"
 
 #include <stddef.h>
@@ -58,7 +58,7 @@ typedef struct DLPackExchangeAPI {
 } DLPackExchangeAPI;
 enum { kDLCPU = 1, kDLCUDA = 2 };
 
-/* The library's own text of the same structs. */
+/* The library's own definition of the same structs. */
 #define DLManagedTensor Own_DLManagedTensor
 #define DLManagedTensorVersioned Own_DLManagedTensorVersioned
 #define DLPackExchangeAPI Own_DLPackExchangeAPI
@@ -215,7 +215,7 @@ static void check_bad_imports(void)
 #define FIELD(member) offsetof(DLManagedTensorVersioned, member),              \
         sizeof(((DLManagedTensorVersioned *)0)->member)
         {"version 2", FIELD(version.major), 2, TN_ERR_UNSUPPORTED,
-         "version 2.0 of DLPack"},
+         "DLPack version is 2.0"},
         {"CUDA", FIELD(dl_tensor.device.device_type), kDLCUDA, TN_ERR_DEVICE,
          "kDLCUDA"},
         {"an unknown device", FIELD(dl_tensor.device.device_type), 99,
@@ -251,7 +251,7 @@ static void check_bad_imports(void)
         tn_status code;
         const char *part;
     } layouts[] = {
-        {-2, 1, TN_ERR_SHAPE, "a negative size"},
+        {-2, 1, TN_ERR_SHAPE, "size is negative"},
         {INT64_MAX, 1, TN_ERR_SHAPE, "too many elements"},
         {2, -1, TN_ERR_UNSUPPORTED, "numpy.ascontiguousarray"},
         {2, INT64_MIN, TN_ERR_UNSUPPORTED, "is negative"},
@@ -362,7 +362,7 @@ static void check_table(void)
     ok(api && api == tn_dlpack_exchange_api(tensor_of, object_of),
        "there is one table");
     ok(!tn_dlpack_exchange_api(tensor_of, no_object), "other conversions");
-    refused(TN_ERR_STATE, "were given before", "are rejected");
+    refused(TN_ERR_STATE, "were set before", "are rejected");
 
     tn_tensor *x = tn_ones(tn_dims(2, 3));
     DLTensor view;
@@ -411,7 +411,7 @@ static void check_table(void)
     DLPackExchangeAPI newer = *api;
     newer.version.major = 2;
     ok(!tn_dlpack_import_object(&newer, x), "a table of version 2");
-    refused(TN_ERR_UNSUPPORTED, "another major version", "is rejected");
+    refused(TN_ERR_UNSUPPORTED, "a table of major version 1", "is rejected");
     newer.prev_api = (void *)(uintptr_t)api;
     ok(tn_dlpack_import_object(&newer, x), "unless an older one follows");
     is_str(tn_error(), NULL, "no error is pending");

@@ -1,5 +1,6 @@
 /* test_goldens.c: files of NumPy and PyTorch are read as they were written.
- * make_arrays.py made the files and expected.txt, which says what is in them. */
+ * make_arrays.py made the files and expected.txt, which lists their
+ * contents. */
 #include "arrays.h"
 
 #include <tenon/npy.h>

@@ -165,11 +165,11 @@ static void check_mistakes(void)
     ok(!tn_npy_load(path, .view = TN_BF16), "a view of float32");
     refused(TN_ERR_DTYPE, "leave .view out", "is rejected");
     ok(!tn_npy_load(path, .view = 77), "an unknown dtype");
-    refused(TN_ERR_DTYPE, "no dtype", "is rejected");
+    refused(TN_ERR_DTYPE, "not a dtype", "is rejected");
     ok(!tn_npy_load_memory(NULL, 5), "NULL data");
     refused(TN_ERR_ARGUMENT, "data is NULL", "is rejected");
     ok(!tn_npy_load_memory(path, 0), "no bytes");
-    refused(TN_ERR_FORMAT, "no valid .npy file", "are rejected");
+    refused(TN_ERR_FORMAT, "not a valid .npy file", "are rejected");
     ok(tn_npy_save(NULL, x) < 0, "saving to NULL");
     refused(TN_ERR_ARGUMENT, "path is NULL", "is rejected");
     ok(tn_npy_save(path, NULL) < 0, "saving NULL");
@@ -224,7 +224,7 @@ static void check_headers(void)
         {"{'descr':'<f4','fortran_order':False,'shape':(-1,)}", TN_ERR_FORMAT,
          "no size"},
         {"{'descr':'<f4','fortran_order':False,'shape':(1)}", TN_ERR_FORMAT,
-         "no tuple"},
+         "not a tuple"},
         {"{'descr':'<f4','fortran_order':False,'shape':[1,]}", TN_ERR_FORMAT,
          "no tuple"},
         {"{'descr':'<f4','fortran_order':0,'shape':(1,)}", TN_ERR_FORMAT,
@@ -236,7 +236,7 @@ static void check_headers(void)
         {"{'descr':'<f4','fortran_order':False,'shape':(),'x':1}",
          TN_ERR_FORMAT, "an unknown key"},
         {"{'descr':'<f4','fortran_order':False,'shape':()} + f()",
-         TN_ERR_FORMAT, "text after the dict"},
+         TN_ERR_FORMAT, "unexpected characters"},
         {"{'descr':__import__('os'),'fortran_order':False,'shape':()}",
          TN_ERR_FORMAT, "no string"},
         {"{'descr':'<f4' 'fortran_order':False,'shape':()}", TN_ERR_FORMAT,
@@ -284,7 +284,8 @@ static void check_damage(const char *name)
     char *data = read_all(golden(name), &bytes);
     int accepted = 0;
     for (size_t n = 0; n < bytes; n++) {
-        char *part = malloc(n + 1); /* so that ASan sees its end */
+        char *part = malloc(n + 1); /* so that AddressSanitizer detects reads
+                                       past its end */
         memcpy(part, data, n);
         accepted += tn_npy_load_memory(part, n) != NULL;
         free(part);

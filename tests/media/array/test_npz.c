@@ -57,7 +57,7 @@ static void check_round_trip(bool compressed)
     fputc(0, changed);
     fclose(changed);
     ok(!tn_npz_tensor(file, "x"), "an archive that was written to");
-    refused(TN_ERR_IO, "was written to since it was opened", "is rejected");
+    refused(TN_ERR_IO, "changed after it was opened", "is rejected");
     is_str(tn_error(), NULL, "no error is pending");
 }
 
@@ -119,8 +119,8 @@ static void check_mistakes(void)
 
 /* ---- hostile archives ----------------------------------------------------- */
 
-/* Opens an archive in memory whose end ASan sees, and reads all of it. Returns
- * whether something was rejected. */
+/* Opens an archive in memory, reads past which AddressSanitizer detects, and
+ * reads all of it. Returns whether something was rejected. */
 static bool rejected(const char *data, size_t bytes)
 {
     char *copy = malloc(bytes + 1);
@@ -197,7 +197,7 @@ static void check_hostile(void)
 
     memset(entry + 20, 0xff, 8); /* sizes of zip64, without its field */
     ok(!tn_npz_open_memory(data, bytes), "sizes without a zip64 field");
-    refused(TN_ERR_FORMAT, "no valid zip archive", "are rejected");
+    refused(TN_ERR_FORMAT, "not a valid zip archive", "are rejected");
     free(data);
 
     data = read_all(golden("npz/stored.npz"), &bytes);
@@ -239,12 +239,12 @@ static void check_bombs(void)
     ok(tn_npz_tensor(tn_npz_open(path), "b"), "without a limit it is read");
     tn_unpack_limit_set(before);
 
-    /* an entry that promises 4 GiB of few bytes */
+    /* an entry that states a size of 4 GiB for a few bytes */
     char *entry = find(data, bytes, "PK\1\2", 4);
     memset(entry + 24, 0xfe, 4);
     ok(!tn_npz_open_memory(data, bytes), "more than deflate can unpack");
     refused(TN_ERR_FORMAT, "more than deflate can", "is rejected");
-    /* one that promises less than there is */
+    /* an entry that states a size smaller than the real one */
     memset(entry + 24, 0, 4);
     entry[25] = 1;
     tn_npz *file = tn_npz_open_memory(data, bytes);

@@ -106,7 +106,8 @@ static tn_tensor *augment(tn_tensor *image, void *context)
 
 enum { BATCHES = 7, SAMPLE = 3 * 12 * 16 };
 
-/* Reads two epochs; from batch `from` of the second epoch on if it is not 0. */
+/* Reads two epochs. If `from` is not 0, reads only the second epoch, beginning
+ * with batch `from`. */
 static int read_epochs(tn_dataset *set, int workers, int from, float *out,
                        int64_t *labels)
 {
@@ -190,7 +191,7 @@ static void test_failures(void)
 {
     mkdir(at("bad"), 0777);
     is_refused(!tn_image_folder_open(at("bad")), TN_ERR_FORMAT,
-               "there is no folder in it", "a folder without classes");
+               "the folder has no subfolders", "a folder without classes");
     mkdir(at("bad/one"), 0777);
     is_refused(!tn_image_folder_open(at("bad")), TN_ERR_FORMAT,
                "bad/one: the class has no image", "a class without images");

@@ -1,4 +1,5 @@
-/* test_images.c: image files: what is read, what is written, what is refused.
+/* test_images.c: reads and writes image files, and tests which files are
+ * rejected.
  * */
 #include <tenon/image.h>
 #include <tenon/ops.h>
@@ -125,6 +126,48 @@ static void test_info(void)
         is_int(tn_tensor_size(x, 1), 14, "the image is turned");
         x = tn_image_load(golden_path("files/jpeg-exif6.jpg"), .exif = false);
         is_int(tn_tensor_size(x, 1), 9, "unless .exif is false");
+    }
+}
+
+static uint32_t crc_of(const unsigned char *data, size_t bytes)
+{
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+    }
+    return ~crc;
+}
+
+/* The chunk eXIf with orientation 6, and before it the head that EXIF data has
+ * in a JPEG file. */
+static void test_exif_head(void)
+{
+    static const unsigned char chunk[] =
+        "\0\0\0\x20" "eXIf" "Exif\0\0" "MM\0*\0\0\0\x08" "\0\x01"
+        "\x01\x12\0\x03\0\0\0\x01\0\x06\0\0" "\0\0\0\0";
+    enum { HEAD = 33, CHUNK = sizeof chunk - 1 }; /* HEAD: magic and IHDR */
+    TN_SCOPE(scope) {
+        void *png = NULL;
+        size_t bytes = 0;
+        tn_image_encode(tn_zeros(tn_dims(1, 2, 5), .dtype = TN_U8), "png",
+                        &png, &bytes);
+        unsigned char *file = malloc(bytes + CHUNK + 4);
+        if (!png || !file)
+            bail_out("no PNG file: %s", tn_error());
+        const uint32_t crc = crc_of(chunk + 4, CHUNK - 4);
+        memcpy(file, png, HEAD);
+        memcpy(file + HEAD, chunk, CHUNK);
+        for (int i = 0; i < 4; i++)
+            file[HEAD + CHUNK + i] = (unsigned char)(crc >> (24 - 8 * i));
+        memcpy(file + HEAD + CHUNK + 4, (char *)png + HEAD, bytes - HEAD);
+        tn_tensor *x = tn_image_decode(file, bytes + CHUNK + 4);
+        ok(x && tn_tensor_size(x, 1) == 5 && tn_tensor_size(x, 2) == 2,
+           "EXIF data of PNG with the head of JPEG is read: %s",
+           tn_error() ? tn_error() : "no error");
+        free(file);
+        free(png);
     }
 }
 
@@ -258,7 +301,7 @@ static void test_bad(void)
 }
 
 /* Decodes each prefix of a file, and the file with each byte changed. The limit
- * bounds what a changed size can ask for. */
+ * bounds the memory that a changed size can request. */
 static void test_each_byte(const char *name)
 {
     void *data;
@@ -267,7 +310,7 @@ static void test_each_byte(const char *name)
         bail_out("%s", tn_error());
     int wrong = 0;
     for (size_t n = 0; n < bytes; n++) {
-        /* A copy of its own, so that a read behind the end is found. */
+        /* A separate copy, so that a sanitizer detects a read past the end. */
         unsigned char *part = malloc(n ? n : 1);
         memcpy(part, data, n);
         TN_SCOPE(scope)
@@ -307,6 +350,7 @@ int main(void)
     test_layouts();
     test_channels();
     test_info();
+    test_exif_head();
     test_min_side();
     test_writing();
     test_bad();

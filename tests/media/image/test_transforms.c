@@ -1,5 +1,5 @@
-/* test_transforms.c: transforms against torchvision's results, fused ones
- * against separate ones, random ones for what they may give. */
+/* test_transforms.c: compares transforms with torchvision's results, and fused
+ * transforms with separate ones; checks the possible results of random ones. */
 #include <tenon/image.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>
@@ -458,7 +458,7 @@ static void test_dtypes(tn_tensor *u8)
 }
 
 /* The sizes are torchvision's. In float64, the corners of the second one are
- * just below whole numbers, and the result would be a row larger. */
+ * just below integers, and the result would be a row larger. */
 static void test_expanded_size(void)
 {
     tn_tensor *x = tn_zeros(tn_dims(1, 61, 47), .dtype = TN_U8);

@@ -1,5 +1,5 @@
-/* test_events.c: event files: what is written is read back as curves, a full
- * disk loses no earlier value, and wrong arguments are refused. */
+/* test_events.c: event files are read back as curves, a full disk loses no
+ * earlier value, and wrong arguments are rejected. */
 #include <tenon/curves.h>
 #include <tenon/events.h>
 #include <tenon/tenon.h>

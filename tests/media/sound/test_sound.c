@@ -78,7 +78,7 @@ static void check_spectrum(void)
                             .power = 0),
              stored("spec_complex"), 1e-5, "complex numbers, Hamming window");
 
-    /* the frames of a signal give it back */
+    /* the signal can be restored from its frames */
     tn_tensor *some = start(first, 500);
     tn_tensor *c = tn_spectrogram(some, 64, .hop_length = 24, .power = 0);
     tn_tensor *back = tn_inverse_spectrogram(c, 64, .hop_length = 24,

@@ -289,7 +289,7 @@ static void check_regions(void)
     }
 }
 
-/* More terms than are computed at once (2^22): the results are those of two
+/* More terms than are computed at once (2^22): the results equal those of two
  * calls with half of the regions. */
 static void check_many_regions(void)
 {

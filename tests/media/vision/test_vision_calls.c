@@ -77,8 +77,8 @@ static tn_tensor *decode2(tn_tensor *x)
 }
 static tn_tensor *masks(tn_tensor *x) { return tn_masks_to_boxes(x); }
 
-/* Columns: the call, the argument, whether floating numbers are fine there, and
- * whether integers are. */
+/* Columns: the call, the argument, whether it accepts floating-point numbers,
+ * and whether it accepts integers. */
 static const struct row {
     const char *call, *argument;
     unary f;
