@@ -164,7 +164,8 @@ TN_API const tn_op *tn_op_at(int i);
  * this and the next two calls belong to the operator. */
 TN_API const char *tn_op_name(const tn_op *op);
 TN_API const char *tn_op_doc(const tn_op *op);
-/* Returns the signature: "conv2d(input, weight, bias=None; stride=1, ...)". */
+/* Returns the signature: "conv2d(input, weight, bias=None, stride=1, ...)". The
+ * first call for an operator makes it; returns NULL if memory runs out then. */
 TN_API const char *tn_op_signature(const tn_op *op);
 /* Returns the operator's source in the kernel language, or NULL if it is not a
  * kernel. */

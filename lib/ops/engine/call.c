@@ -496,6 +496,30 @@ tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count)
     return TN__LIKELY(run(&call, count, false, NULL, 0) >= 0) ? made[0] : NULL;
 }
 
+tn_tensor *tn__op_run_unary(tn_tensor *x, const tn_op *op)
+{
+    const tn_value value[] = {tn__value_tensor(x)};
+    return tn__op_run1(op, value, 1);
+}
+
+tn_tensor *tn__op_run_binary(tn_tensor *x, tn_tensor *y, const tn_op *op)
+{
+    const tn_value value[] = {tn__value_tensor(x), tn__value_tensor(y)};
+    return tn__op_run1(op, value, 2);
+}
+
+tn_tensor *tn__op_run_number(tn_tensor *x, tn_scalar y, const tn_op *op)
+{
+    const tn_value value[] = {tn__value_tensor(x), tn__value_number(y)};
+    return tn__op_run1(op, value, 2);
+}
+
+tn_tensor *tn__op_run_number_first(tn_scalar x, tn_tensor *y, const tn_op *op)
+{
+    const tn_value value[] = {tn__value_number(x), tn__value_tensor(y)};
+    return tn__op_run1(op, value, 2);
+}
+
 tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
                               int count, tn_tensor **const *others,
                               int other_count)

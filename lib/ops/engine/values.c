@@ -180,13 +180,20 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
     return TN_OK;
 }
 
+static tn_status refuse_count(const tn_op *op, int count)
+{
+    const char *signature = tn_op_signature(op);
+    if (!signature)
+        return tn_error_code();
+    return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments are given; expected "
+                    "%d: %s", op->name, count, op->arg_count, signature);
+}
+
 tn_status tn__values_normalise(const tn_op *op, const tn_value *given,
                                int count, tn_value *value, tn_dims_list *dims)
 {
     if (count > op->arg_count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments are given; expected "
-                        "%d: %s",
-                        op->name, count, op->arg_count, op->signature);
+        return refuse_count(op, count);
     for (int i = 0; i < op->arg_count; i++) {
         value[i] = i < count ? given[i] : tn__value_none();
         tn_status status = normalise_one(op, i, &value[i], &dims[i]);
