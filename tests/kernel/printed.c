@@ -314,8 +314,8 @@ void printed_rows(printed_list *list, const tn_target *target, int *rows)
             if (dtypes[d] == TN_F64 && !(target->flags & TN_TARGET_F64))
                 continue;
             any |= add_row(list, target, op, op->kernel, dtypes[d]);
-            if (op->with)
-                any |= add_row(list, target, op, op->with, dtypes[d]);
+            if (op->rare->with)
+                any |= add_row(list, target, op, op->rare->with, dtypes[d]);
         }
         if (!any)
             note("%s: its body alone is no definition", op->name);
