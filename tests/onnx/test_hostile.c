@@ -388,6 +388,49 @@ static void check_bombs(void)
     tn_memory_set_limit(NULL, 0);
 }
 
+/* Integers are computed when a model is opened. A few nodes can make constants
+ * of any size: two that double a list in turn, and an outer product. */
+static void check_constants(void)
+{
+    static const int64_t lengths[] = {1 << 16, 1};
+    message model = {0}, g = {0};
+    char from[16] = "x", to[16], pair[40];
+    add_tensor(&g, "x", 7, 1, (int64_t[]){2}, lengths, sizeof lengths);
+    for (int i = 0; i < 50; i++) {
+        snprintf(to, sizeof to, "v%d", i);
+        snprintf(pair, sizeof pair, "%s %s", from, from);
+        message node = make_node("Concat", pair, to);
+        attr_int(&node, "axis", 0);
+        put_message(&g, GRAPH_NODE, &node);
+        snprintf(from, sizeof from, "%s", to);
+    }
+    add_value(&g, GRAPH_OUTPUT, to, 7, -1, one);
+    finish_model(&model, &g, 17);
+    save(&model, file("bad.onnx"));
+    int64_t before = resident();
+    tn_module *net = tn_onnx_open(path);
+    tn_onnx_sizes sizes = {.size = sizeof sizes};
+    ok(net && tn_onnx_info(net, &sizes) == TN_OK &&
+           resident() - before < (int64_t)1 << 30,
+       "constants that double are not computed without end");
+    ok(sizes.folded_nodes > 10 && sizes.folded_nodes < 30,
+       "the first of them are");
+
+    add_tensor(&g, "n", 7, 1, (int64_t[]){1}, lengths, sizeof *lengths);
+    add_tensor(&g, "m", 7, 1, (int64_t[]){2}, lengths, sizeof lengths);
+    add_node(&g, "ConstantOfShape", "n", "a");
+    add_node(&g, "ConstantOfShape", "m", "b");
+    add_node(&g, "Equal", "a b", "y");
+    add_value(&g, GRAPH_OUTPUT, "y", 9, -1, one);
+    finish_model(&model, &g, 17);
+    save(&model, file("bad.onnx"));
+    before = resident();
+    net = tn_onnx_open(path);
+    ok(net && tn_onnx_info(net, &sizes) == TN_OK && sizes.folded_nodes == 2 &&
+           resident() - before < (int64_t)1 << 30,
+       "an outer product of 2^32 elements is not computed");
+}
+
 int main(void)
 {
     plan_later();
@@ -400,6 +443,7 @@ int main(void)
     check_external();
     check_versions();
     check_bombs();
+    check_constants();
     unlink(file("bad.onnx"));
     rmdir(scratch);
     return done_testing();

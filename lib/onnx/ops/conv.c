@@ -564,27 +564,27 @@ static void max_unpool(tn__onnx_call *c)
              "kernel_shape:ints pads:ints strides:ints"
 static const tn__onnx_op rows[] = {
     {.name = "Conv", .since = 1, .min_in = 2, .max_in = 3, .max_out = 1,
-     .attributes = CONV, .run = conv},
+     .attributes = CONV, .run = conv, .grows = true},
     {.name = "ConvTranspose", .since = 1, .min_in = 2, .max_in = 3,
      .max_out = 1,
      .attributes = "auto_pad:string=NOTSET dilations:ints group:int=1 "
                    "kernel_shape:ints output_padding:ints output_shape:ints "
                    "pads:ints strides:ints",
-     .run = conv_transpose},
+     .run = conv_transpose, .grows = true},
     {.name = "MaxPool", .since = 1, .min_in = 1, .max_in = 1, .max_out = 2,
      .attributes = "auto_pad:string=NOTSET ceil_mode:int=0 dilations:ints "
                    "kernel_shape:ints! pads:ints storage_order:int=0 "
                    "strides:ints",
-     .run = max_pool},
+     .run = max_pool, .grows = true},
     {.name = "AveragePool", .since = 7, .min_in = 1, .max_in = 1, .max_out = 1,
      .attributes = "auto_pad:string=NOTSET ceil_mode:int=0 "
                    "count_include_pad:int=0 dilations:ints kernel_shape:ints! "
                    "pads:ints strides:ints",
-     .run = average_pool},
+     .run = average_pool, .grows = true},
     {.name = "LpPool", .since = 2, .min_in = 1, .max_in = 1, .max_out = 1,
      .attributes = "auto_pad:string=NOTSET ceil_mode:int=0 dilations:ints "
                    "kernel_shape:ints! p:int=2 pads:ints strides:ints",
-     .run = lp_pool},
+     .run = lp_pool, .grows = true},
     {.name = "GlobalAveragePool", .since = 1, .min_in = 1, .max_in = 1,
      .max_out = 1, .run = global_average_pool},
     {.name = "GlobalMaxPool", .since = 1, .min_in = 1, .max_in = 1,
@@ -593,6 +593,6 @@ static const tn__onnx_op rows[] = {
      .max_out = 1, .attributes = "p:int=2", .run = global_lp_pool},
     {.name = "MaxUnpool", .since = 9, .min_in = 2, .max_in = 3, .max_out = 1,
      .attributes = "kernel_shape:ints! pads:ints strides:ints",
-     .run = max_unpool, .host = 4},
+     .run = max_unpool, .host = 4, .grows = true},
 };
 const tn__onnx_family tn__onnx_conv = TN__ONNX_FAMILY(rows);

@@ -132,6 +132,6 @@ static const tn__onnx_op rows[] = {
     {.name = "DeformConv", .since = 19, .min_in = 3, .max_in = 5, .max_out = 1,
      .attributes = "dilations:ints group:int=1 kernel_shape:ints "
                    "offset_group:int=1 pads:ints strides:ints",
-     .run = deform_conv},
+     .run = deform_conv, .grows = true},
 };
 const tn__onnx_family tn__onnx_deform = TN__ONNX_FAMILY(rows);

@@ -276,7 +276,7 @@ static const tn__onnx_op rows[] = {
      .attributes = "align_corners:int=0", .run = affine_grid, .host = 2},
     {.name = "Col2Im", .since = 18, .min_in = 3, .max_in = 3, .max_out = 1,
      .attributes = "dilations:ints pads:ints strides:ints", .run = col2im,
-     .host = 6},
+     .host = 6, .grows = true},
     {.name = "NonMaxSuppression", .since = 10, .min_in = 2, .max_in = 5,
      .max_out = 1, .attributes = "center_point_box:int=0",
      .run = non_max_suppression, .host = 28, .by_data = true},

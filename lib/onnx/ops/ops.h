@@ -48,6 +48,12 @@ typedef struct tn__onnx_op {
     bool of_shape; /* the results depend only on the shapes of inputs */
     bool random;   /* each run gives other results */
     bool by_data;  /* the shapes of results depend on the elements of inputs */
+    /* How large results can be, which decides whether they are computed when
+     * the model is opened. The default: as the product of the sizes of the
+     * inputs; with `binary`, as these broadcast. */
+    bool sums;     /* at most as large as the inputs together */
+    bool grows;    /* large by attributes, or by inputs that the host reads; so
+                      never computed then */
 } tn__onnx_op;
 
 /* One run of a node. */

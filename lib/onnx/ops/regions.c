@@ -301,12 +301,12 @@ static void max_roi_pool(tn__onnx_call *c)
             "sampling_ratio:int=0 spatial_scale:float=1"
 static const tn__onnx_op rows[] = {
     {.name = "RoiAlign", .since = 10, .until = 15, .min_in = 3, .max_in = 3,
-     .max_out = 1, .attributes = ROI, .run = roi_align},
+     .max_out = 1, .attributes = ROI, .run = roi_align, .grows = true},
     {.name = "RoiAlign", .since = 16, .min_in = 3, .max_in = 3, .max_out = 1,
      .attributes = ROI " coordinate_transformation_mode:string=half_pixel",
-     .run = roi_align},
+     .run = roi_align, .grows = true},
     {.name = "MaxRoiPool", .since = 1, .min_in = 2, .max_in = 2, .max_out = 1,
      .attributes = "pooled_shape:ints! spatial_scale:float=1",
-     .run = max_roi_pool},
+     .run = max_roi_pool, .grows = true},
 };
 const tn__onnx_family tn__onnx_regions = TN__ONNX_FAMILY(rows);

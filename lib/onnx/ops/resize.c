@@ -229,6 +229,13 @@ static void resize_all(resize *r, tn_dims_list axes, const int64_t *size,
     }
     if (!tn__onnx_may_make(c, to))
         return;
+    /* before the first dimension is resized in vain */
+    int64_t bytes = (int64_t)tn_dtype_bytes(dtype);
+    for (int i = 0; i < to.count; i++)
+        if (__builtin_mul_overflow(bytes, to.dim[i], &bytes))
+            bytes = INT64_MAX;
+    if (!tn__onnx_fits(c, bytes / 8))
+        return;
     if (!is_nearest && !tn_dtype_is_floating(dtype))
         x = tn_to_dtype(x, TN_F32);
     const bool crops = strcmp(r->where, "tf_crop_and_resize") == 0;

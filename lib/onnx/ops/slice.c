@@ -363,7 +363,7 @@ static void center_crop_pad(tn__onnx_call *c)
      __VA_ARGS__}
 
 static const tn__onnx_op rows[] = {
-    ROW("Concat", 4, 0, 1, -1, "axis:int!", concat, .host = 0),
+    ROW("Concat", 4, 0, 1, -1, "axis:int!", concat, .sums = true),
     {.name = "Split", .since = 2, .until = 12, .min_in = 1, .max_in = 1,
      .max_out = -1, .attributes = "axis:int=0 split:ints", .run = split_attr},
     {.name = "Split", .since = 13, .until = 17, .min_in = 1, .max_in = 2,
@@ -379,6 +379,7 @@ static const tn__onnx_op rows[] = {
     ROW("Pad", 2, 10, 1, 1, "mode:string=constant pads:ints! value:float=0",
         pad_attr, .host = 0),
     ROW("Pad", 11, 0, 2, 4, "mode:string=constant", pad_input, .host = 10),
-    ROW("CenterCropPad", 18, 0, 2, 2, "axes:ints", center_crop_pad, .host = 2),
+    ROW("CenterCropPad", 18, 0, 2, 2, "axes:ints", center_crop_pad, .host = 2,
+        .grows = true),
 };
 const tn__onnx_family tn__onnx_slice = TN__ONNX_FAMILY(rows);

@@ -5,6 +5,7 @@
 #include <base/library_lock.h>
 #include <onnx/run/shape_cache.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/trace.h>
@@ -338,14 +339,44 @@ bool tn__onnx_subgraph(tn__onnx_call *c, const tn__onnx_attr *attr,
 
 /* ---- folding ------------------------------------------------------------- */
 
+/* The largest number of elements in a result that is computed when a model is
+ * opened, unless the inputs have as many. */
+enum { MAX_GROWN = 1 << 24 };
+
+/* Returns whether the results of a node with constant inputs are small, or not
+ * much larger than the inputs. A small file may otherwise contain constants
+ * that fill the memory when it is opened. */
+static bool stays_small(const tn__onnx_graph *g, const tn__onnx_node *n)
+{
+    double sum = 0, product = 1, broadcast = 1, size[TN_MAX_NDIM] = {0};
+    for (int i = 0; i < n->in_count; i++) {
+        const tn_tensor *x =
+            n->in[i] < 0 ? NULL : tn__onnx_tensor_of(&g->value[n->in[i]]);
+        if (!x || (i < 32 && n->row->host >> i & 1))
+            continue;
+        const double numel = (double)tn_tensor_numel(x);
+        const int ndim = tn_tensor_ndim(x);
+        sum += numel;
+        product *= numel;
+        for (int k = 0; k < ndim; k++) /* from the last dimension */
+            size[k] = fmax(size[k], (double)tn_tensor_size(x, ndim - 1 - k));
+    }
+    for (int k = 0; k < TN_MAX_NDIM; k++)
+        broadcast *= size[k] > 0 ? size[k] : 1;
+    const double largest = n->row->sums     ? sum
+                           : n->row->binary ? broadcast
+                                            : product;
+    return largest <= MAX_GROWN || largest <= 2 * sum;
+}
+
 static bool can_fold(const tn__onnx_graph *g, const tn__onnx_node *n)
 {
-    bool fine = !n->row->random && !n->row->by_data;
+    bool fine = !n->row->random && !n->row->by_data && !n->row->grows;
     for (int i = 0; i < n->attr_count; i++)
         fine = fine && !n->attrs[i].graph;
     for (int i = 0; i < n->in_count && fine; i++)
         fine = n->in[i] < 0 || g->value[n->in[i]].fixed;
-    return fine;
+    return fine && stays_small(g, n);
 }
 
 /* A constant that a subgraph captures is a constant there, too. */
@@ -410,6 +441,18 @@ static void prepare(tn__onnx_run *run, tn__onnx_graph *g, tn__onnx_node *n)
     tn_error_clear();
 }
 
+/* Counts the results of a node that was folded. Returns whether there was room
+ * for them. */
+static bool has_room(tn__onnx_run *run, const tn__onnx_graph *g,
+                     const tn__onnx_node *n)
+{
+    for (int i = 0; i < n->out_count; i++)
+        if (n->out[i] >= 0 && tn__onnx_tensor_of(&g->value[n->out[i]]))
+            run->fold_bytes -=
+                tn__onnx_bytes_of(tn__onnx_tensor_of(&g->value[n->out[i]]));
+    return run->fold_bytes >= 0;
+}
+
 /* Computes all nodes whose inputs are constants, and frees constants that no
  * other node uses. A node that fails here is not folded: the run will report
  * the error. */
@@ -420,9 +463,9 @@ static void fold(tn__onnx_run *run, tn__onnx_graph *g)
     tn__onnx_value *slot = g->value;
     for (int i = 0; i < g->node_count && uses && !tn_error(); i++) {
         tn__onnx_node *n = &g->node[i];
-        if (n->is_folded || !can_fold(g, n))
+        if (n->is_folded || run->fold_bytes < 0 || !can_fold(g, n))
             continue;
-        n->is_folded = run_node(run, g, slot, n);
+        n->is_folded = run_node(run, g, slot, n) && has_room(run, g, n);
         run->model->folded += n->is_folded;
         for (int j = 0; j < n->out_count; j++)
             if (n->out[j] >= 0 && (!n->is_folded || !uses[n->out[j]]))
@@ -478,6 +521,11 @@ void tn__onnx_fold(tn__onnx_model *m)
 {
     tn__onnx_run run = {.model = m, .device = m->device, .host = m->host,
                         .folds = true};
+    /* Cast, Sub, Mul, Transpose and Reshape of a weight of 8-bit integers have
+     * float32 results, with 20 times its bytes. */
+    run.fold_bytes = (int64_t)1 << 28;
+    for (tn__onnx_graph *g = m->graphs; g; g = g->next)
+        run.fold_bytes += 32 * constant_bytes(g);
     tn_device *before = tn_device_current();
     fold_from_last(&run, m->graphs);
     tn_device_set(before);

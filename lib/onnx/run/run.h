@@ -11,6 +11,7 @@ typedef struct tn__onnx_run {
     bool training;
     bool folds;               /* true while the model is opened and constants
                                  are folded */
+    int64_t fold_bytes;       /* how many more bytes folding may compute */
     int64_t iterations;       /* how many more iterations loops may run */
     /* Of the outermost graph: recorded results for these input shapes, or a
      * record that this run fills. At most one is set. */
