@@ -124,9 +124,9 @@ END {
     for (i = 1; i <= n; i++)
         draw_room(storey[i], left + (i - 1) * 279, y, 270, 50, 7)
     y += 58
-    n = split("graph trace io data", storey, " ")
+    n = split("graph compile trace io data", storey, " ")
     for (i = 1; i <= n; i++)
-        draw_room(storey[i], left + (i - 1) * 209, y, 201, 50, 6)
+        draw_room(storey[i], left + (i - 1) * 167, y, 160, 50, 6)
     y += 58; draw_room("autograd", left, y, width, 50, 5)
     y += 58; draw_room("ops", left, y, width, 50, 4)
     y += 58; draw_room("tensor", left, y, 336, 50, 3); draw_room("source", left + 344, y, 336, 50, 3)
@@ -145,8 +145,8 @@ END {
     printf "<text class=\"idea\" x=\"%d\" y=\"%d\">A room may include the " \
            "rooms below it, never one above or, in the three columns over base, " \
            "beside it.</text>\n", left, y + 62
-    printf "<text class=\"idea\" x=\"%d\" y=\"%d\">Of graph, trace, io and " \
-           "data, each may include those to its left.</text>\n", left, y + 79
+    printf "<text class=\"idea\" x=\"%d\" y=\"%d\">Of graph, compile, trace, io " \
+           "and data, each may include those to its left.</text>\n", left, y + 79
     print "</svg>"
 
     for (name in there) {

@@ -56,12 +56,13 @@ static void write_curves(tn_train_state *state, void *events)
     tn_events_epoch(events, state);
 }
 
-/* Adds the images of a batch that net classifies wrongly to wrong[]. */
+/* Adds the images of a batch that net classifies wrongly to wrong[], the first
+ * SHOWN of all. Returns how many there are so far. */
 static int collect(tn_module *net, const tn_batch *batch,
                    const tn_image_folder *folder, tn_tensor **wrong, int count)
 {
     tn_tensor *guess = tn_argmax(tn_forward(net, batch->x), .dim = 1);
-    for (int64_t i = 0; i < batch->count && count < SHOWN; i++) {
+    for (int64_t i = 0; i < batch->count; i++) {
         const int64_t is = tn_item_int(tn_select(batch->y, 0, i));
         const int64_t seems = tn_item_int(tn_select(guess, 0, i));
         if (is == seems || tn_error())
@@ -70,7 +71,9 @@ static int collect(tn_module *net, const tn_batch *batch,
             printf("taken for %s: a %s\n",
                    tn_image_folder_class_name(folder, seems),
                    tn_image_folder_class_name(folder, is));
-        wrong[count++] = tn_keep(tn_select(batch->x, 0, i));
+        if (count < SHOWN)
+            wrong[count] = tn_keep(tn_select(batch->x, 0, i));
+        count++;
     }
     return count;
 }
@@ -119,13 +122,14 @@ int main(int argc, char **argv)
     TN_NO_GRAD
         TN_EACH_BATCH(batch, test_loader)
             wrong_count = collect(net, &batch, folder, wrong, wrong_count);
-    if (wrong_count > 0) {
-        tn_tensor *grid = tn_image_grid(tn_stack(wrong, wrong_count, 0),
+    const int shown = wrong_count < SHOWN ? wrong_count : SHOWN;
+    if (shown > 0) {
+        tn_tensor *grid = tn_image_grid(tn_stack(wrong, shown, 0),
                                         .normalize = true, .each = true);
         tn_events_image(events, "mistakes", grid, epochs);
         tn_image_save(path, grid);
     }
-    for (int i = 0; i < wrong_count; i++)
+    for (int i = 0; i < shown; i++)
         tn_drop(wrong[i]);
     if (tn_error())
         return fprintf(stderr, "image_folder: %s\n", tn_error()), 1;

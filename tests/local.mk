@@ -2,6 +2,7 @@
 # PyTorch's samples, unpacked in the build tree before the tests run.
 
 EXTRA_DIST += tests/README.md tests/prototypes.awk tests/malloc_faults.h tests/mutate.py \
+	tests/fault_sweep.h \
 	tests/same_bits.h tests/tap.h tests/tap.sh \
 	tests/stages.sh tests/timed.sh tests/times.sh tests/slow.txt \
 	tests/circles.txt \

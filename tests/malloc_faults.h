@@ -7,6 +7,7 @@
 
 #include <base/platform.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
  * now (1: the next; 0: none). */
 static _Atomic int64_t malloc_made, malloc_first, malloc_many = 1;
 static _Atomic int64_t malloc_blocks; /* that have not been freed */
+static _Atomic int64_t malloc_bytes, malloc_most; /* of them, now and at most */
 
 static inline void malloc_fail_at(int64_t n)
 {
@@ -31,6 +33,20 @@ static inline int64_t malloc_live(void)
 static inline int64_t malloc_count(void)
 {
     return atomic_load(&malloc_made);
+}
+
+/* Returns by how many bytes the memory in use has grown, at its largest, since
+ * malloc_watch. */
+static int64_t malloc_watched;
+static inline void malloc_watch(void)
+{
+    malloc_watched = atomic_load(&malloc_bytes);
+    atomic_store(&malloc_most, malloc_watched);
+}
+
+static inline int64_t malloc_growth(void)
+{
+    return atomic_load(&malloc_most) - malloc_watched;
 }
 
 #if defined(TN__ASAN) || defined(TN__TSAN) || !defined(__GLIBC__)
@@ -59,8 +75,20 @@ static bool malloc_refuses(void)
 #endif
 static void *malloc_counted(void *block)
 {
+    const int64_t bytes = (int64_t)malloc_usable_size(block);
+    const int64_t now = atomic_fetch_add(&malloc_bytes, bytes) + bytes;
+    int64_t most = atomic_load(&malloc_most);
+    while (now > most &&
+           !atomic_compare_exchange_weak(&malloc_most, &most, now))
+        continue;
     atomic_fetch_add(&malloc_blocks, block != NULL);
     return block;
+}
+
+static void malloc_uncounted(int64_t blocks, size_t bytes)
+{
+    atomic_fetch_sub(&malloc_blocks, blocks);
+    atomic_fetch_sub(&malloc_bytes, (int64_t)bytes);
 }
 
 void *malloc(size_t bytes)
@@ -78,7 +106,13 @@ void *realloc(void *old, size_t bytes)
 {
     if (!old)
         return malloc(bytes);
-    return malloc_refuses() ? NULL : __libc_realloc(old, bytes);
+    if (malloc_refuses())
+        return NULL;
+    const size_t was = malloc_usable_size(old);
+    void *block = __libc_realloc(old, bytes);
+    if (block || !bytes)
+        malloc_uncounted(1, was);
+    return malloc_counted(block);
 }
 
 void *aligned_alloc(size_t align, size_t bytes)
@@ -89,7 +123,7 @@ void *aligned_alloc(size_t align, size_t bytes)
 
 void free(void *block)
 {
-    atomic_fetch_sub(&malloc_blocks, block != NULL);
+    malloc_uncounted(block != NULL, malloc_usable_size(block));
     __libc_free(block);
 }
 

@@ -8,7 +8,8 @@ A ROOM is a folder of the table below, such as lib/optim. A mutant is the librar
 one changed line in a file of the room: another comparison, bound, number or operator,
 two exchanged arguments, a removed statement, or an early return. The library is built,
 and the tests of the room run, the shortest first, until one notices the change: it
-fails, crashes, or takes more processor time than LIMIT. A mutant that no test notices is a survivor.
+fails, crashes, takes more processor time than LIMIT, or waits for so long that it hangs.
+A mutant that no test notices is a survivor.
 Mutants that do not compile, or whose object file is unchanged, are not counted.
 
 The script works on a copy of the committed tree in FOLDER, which it builds once. Run it
@@ -27,8 +28,8 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIMIT = 120  # seconds of processor time that one test program may take
-HANGS = 600  # seconds after which a test that waits is ended
+LIMIT = 120  # seconds of processor time that one test program may take; also the
+             # shortest time after which it hangs
 
 # For each room, the folders of its tests, and the groups of golden samples
 # that use it.
@@ -91,6 +92,7 @@ def changes(line):
     blank = line[:len(line) - len(line.lstrip())]
     if re.fullmatch(r"[\w.>\-\[\]]+( [+\-*/|&]?= .*|\(.*\));", here):
         yield blank + ";"
+        yield blank + "return 0;"  # does not compile where a struct is returned
     if here.startswith("if (") and here.endswith(")"):
         yield blank + "if (0)"
 
@@ -144,15 +146,16 @@ class Tree:
         timed = []
         for command in commands:
             begun = time.time()
-            code = run(self.environment + command, self.build, LIMIT, HANGS)
+            code = run(self.environment + command, self.build, LIMIT, 5 * LIMIT)
             if code in (0, 77):
                 timed.append((time.time() - begun, command))
             else:
                 print(f"left out, since it fails as it is: {command}")
-        return [command for _, command in sorted(timed)]
+        # A test hangs if it takes five times as long as without a fault.
+        return [(command, max(LIMIT, 5 * took)) for took, command in sorted(timed)]
 
     def links(self, tests):
-        return " ".join(t.split()[0][2:] for t in tests)
+        return " ".join(t.split()[0][2:] for t, _ in tests)
 
 
 def object_of(tree, path):
@@ -162,8 +165,8 @@ def object_of(tree, path):
 
 
 def noticed(tree, tests):
-    for test in tests:
-        code = run(tree.environment + test, tree.build, LIMIT, HANGS)
+    for test, hangs in tests:
+        code = run(tree.environment + test, tree.build, LIMIT, hangs)
         if code not in (0, 77):
             return test, code
     return None, 0

@@ -2,6 +2,7 @@
 #include "tenon_onnx.h"
 #include "tenon_lm.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,9 +15,11 @@
 #include <tenon/random.h>
 #include <time.h>
 
+enum { SIZES = 64 };
+
 typedef struct options {
     const char *in, *out;
-    const char *size[64]; /* "NAME=N" */
+    const char *size[SIZES]; /* "NAME=N" */
     int size_count;
     int64_t seed, runs;
     double tolerance;
@@ -118,17 +121,21 @@ typedef struct values {
 } values;
 
 /* Returns the size of the dynamic dimension of this name: the one that --size
- * sets, or 1. */
-static int64_t dynamic_size(const options *o, const char *name)
+ * sets, or 1. Sets used[i] if it is that of o->size[i]. */
+static int64_t dynamic_size(const options *o, const char *name, bool *used)
 {
     const size_t length = name ? strlen(name) : 0;
     for (int i = 0; i < o->size_count && name; i++)
-        if (strncmp(o->size[i], name, length) == 0 && o->size[i][length] == '=')
+        if (strncmp(o->size[i], name, length) == 0 &&
+            o->size[i][length] == '=') {
+            used[i] = true;
             return strtoll(o->size[i] + length + 1, NULL, 10);
+        }
     return 1;
 }
 
-static tn_tensor *random_input(const options *o, const tn_onnx_value_info *v)
+static tn_tensor *random_input(const options *o, const tn_onnx_value_info *v,
+                               bool *used)
 {
     int64_t size[TN_MAX_NDIM];
     const int ndim = v->ndim < 0 ? 0 : v->ndim;
@@ -136,7 +143,7 @@ static tn_tensor *random_input(const options *o, const tn_onnx_value_info *v)
         return NULL;
     for (int i = 0; i < ndim; i++)
         size[i] = v->shape[i] >= 0 ? v->shape[i]
-                                   : dynamic_size(o, v->dim_name[i]);
+                                   : dynamic_size(o, v->dim_name[i], used);
     const tn_dims_list shape = tn_dims_from_array(size, ndim);
     if (tn_dtype_is_floating(v->dtype))
         return tn_to_dtype(tn_randn(shape, .dtype = TN_F32), v->dtype);
@@ -144,8 +151,10 @@ static tn_tensor *random_input(const options *o, const tn_onnx_value_info *v)
     return tn_to_dtype(tn_randint(0, 2, shape, .dtype = TN_I64), v->dtype);
 }
 
+/* Loads the inputs from the file of -i or, without -i, makes random ones. */
 static bool read_inputs(const options *o, tn_module *net, values *v)
 {
+    bool used[SIZES] = {false};
     tn_safetensors *file = o->in ? tn_safetensors_open(o->in) : NULL;
     v->in_count = tn_onnx_input_count(net);
     v->out_count = tn_onnx_output_count(net);
@@ -165,9 +174,19 @@ static bool read_inputs(const options *o, tn_module *net, values *v)
                                                                   : NULL;
         if (found)
             v->in[i] = tn_safetensors_tensor(file, found);
+        else if (file && !info.is_optional)
+            tn_error_set(TN_ERR_ARGUMENT,
+                         "%s has no tensor \"in.%s\" or \"%s\" for this input",
+                         o->in, info.name, info.name);
         else if (!info.is_optional)
-            v->in[i] = random_input(o, &info);
+            v->in[i] = random_input(o, &info, used);
     }
+    for (int i = 0; i < o->size_count; i++)
+        if (!used[i])
+            tn_error_set(TN_ERR_ARGUMENT,
+                         "--size %s: no random input has a dynamic dimension "
+                         "of this name",
+                         o->size[i]);
     return !tn_error();
 }
 
@@ -419,6 +438,7 @@ static int diff(const options *o, const char *path, const char *other_path)
     tn_module *other = other_path ? tn_onnx_open(other_path) : NULL;
     tn_safetensors *file = o->in ? tn_safetensors_open(o->in) : NULL;
     bool fine = net && (!other_path || other) && read_inputs(o, net, &v);
+    int compared = 0;
     if (fine && other) {
         tn_onnx_observe(other, record, &r);
         fine =
@@ -444,9 +464,12 @@ static int diff(const options *o, const char *path, const char *other_path)
             continue;
         }
         const double d = difference(v.out[i], want);
+        compared++;
         printf("%s differs by %.3g\n", info.name, d);
         r.differs = r.differs || !(d <= o->tolerance);
     }
+    if (fine && !compared && !tn_error())
+        tn_error_set(TN_ERR_ARGUMENT, "no output was compared");
     for (size_t i = 0; i < r.count; i++) {
         tn_drop(r.value[i]);
         free(r.name[i]);
@@ -460,6 +483,18 @@ static int diff(const options *o, const char *path, const char *other_path)
 
 /* ---- the command --------------------------------------------------------- */
 
+/* Returns whether text is NAME=N with a number N. */
+static bool is_size(const char *text)
+{
+    const char *number = strrchr(text, '=');
+    char *end = NULL;
+    if (!number || number == text || number[1] < '0' || number[1] > '9')
+        return false;
+    errno = 0;
+    strtoll(number + 1, &end, 10);
+    return *end == '\0' && errno == 0;
+}
+
 int tenon_onnx(int count, char **argument)
 {
     options o = {.runs = 20, .tolerance = 1e-4};
@@ -469,7 +504,7 @@ int tenon_onnx(int count, char **argument)
     int kept = 0;
     for (int i = 0; i < count; i++) {
         if (strcmp(argument[i], "--size") == 0 && i + 1 < count &&
-            o.size_count < 64 && strchr(argument[i + 1], '='))
+            o.size_count < SIZES && is_size(argument[i + 1]))
             o.size[o.size_count++] = argument[++i];
         else
             argument[kept++] = argument[i];

@@ -15,7 +15,7 @@
 extern const tn_host *tn__cpu_host;
 
 /* Sets and returns an error: `call`, a function of the plugin's table, got a
- * kind or flag that this version of the plugin does not know. */
+ * kind or flag that this version of the plugin does not support. */
 tn_status tn__cpu_unknown(const char *call);
 
 #define TN_CPU_ALIGN 64

@@ -8,9 +8,9 @@
 
 #include "cpu_device.h"
 
-/* For buffers of at least this size the system is asked for huge pages. Writing
- * to 64 MiB of fresh memory takes 18 ms with pages of 4 KiB and 3 ms with pages
- * of 2 MiB. */
+/* For buffers of at least this size, huge pages are requested from the system.
+ * Writing to 64 MiB of fresh memory takes 18 ms with pages of 4 KiB and 3 ms
+ * with pages of 2 MiB. */
 #define HUGE_BYTES (2u << 20)
 
 /* Results of at least this many bytes are written by non-temporal stores. An

@@ -3,9 +3,9 @@
  *
  * Attentions with the same dtype, mask and number of features form a class. The
  * check runs once for each class, before cuDNN is first used for it. cuDNN and
- * the own kernels compute a small attention of random numbers, and the results
- * are compared. Tenon's disk cache stores the outcome for this GPU, driver and
- * version of cuDNN. */
+ * Tenon's own kernels compute a small attention of random numbers, and the
+ * results are compared. Tenon's disk cache stores the outcome for this GPU,
+ * driver and version of cuDNN. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,10 +53,10 @@ static class class_of(const tn_attention_args *a)
 /* ---- a small attention --------------------------------------------------- */
 
 /* QUERIES and KEYS are not multiples of a kernel's tile size. There are more
- * queries than keys, so that with a causal mask the last queries still see all
- * keys. */
+ * queries than keys, so that with a causal mask the last queries still attend
+ * to all keys. */
 enum { HEADS = 2, QUERIES = 200, KEYS = 136 };
-/* The tensors of an attention, and their number. */
+/* The tensors of an attention, and how many there are. */
 enum { Q, K, V, MASK, G, OUT, LSE, DQ, DK, DV, SIDES };
 /* The two computations that are compared: Tenon's own kernels and cuDNN. */
 enum { OWN, DNN, BOTH };
@@ -186,10 +186,10 @@ static float number(const trial *t, int which, int side, int64_t i)
     return x;
 }
 
-/* Returns the greatest difference between the values of OWN and DNN in a
- * tensor, divided by the largest difference that rounding can explain. A result
- * above 1 means that cuDNN is wrong. tests/cuda/test_dnn_attention.c uses the
- * same measure. */
+/* Returns the largest difference between the values of OWN and DNN in a tensor,
+ * divided by the largest difference that rounding can explain. A result above 1
+ * means that cuDNN is wrong. tests/cuda/test_dnn_attention.c uses the same
+ * measure. */
 static double error_of(const trial *t, int side)
 {
     const double unit = t->args[OWN].q.dtype == TN_F16 ? 0x1p-9 : 0x1p-6;
@@ -233,8 +233,8 @@ static tn_cu_result begin(tn_queue *queue, trial *t)
     return error ? error : tn__cu.stream_sync(queue->stream);
 }
 
-/* Computes the attention with the own kernels and with cuDNN. For gradients
- * both use the forward results of the own kernels. */
+/* Computes the attention with Tenon's own kernels and with cuDNN. For gradients
+ * both use the forward results of Tenon's own kernels. */
 static tn_status compute(tn_queue *queue, trial *t, const char **why)
 {
     tn_status status = TN_OK;

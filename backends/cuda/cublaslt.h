@@ -15,7 +15,7 @@ typedef struct tn_lt_opaque *tn_lt_operation; /* cublasLtMatmulDesc_t */
 typedef struct tn_lt_opaque *tn_lt_layout;    /* cublasLtMatrixLayout_t */
 typedef struct tn_lt_opaque *tn_lt_preference;
 
-/* The struct cublasLtMatmulAlgo_t, whose contents only cuBLASLt knows. */
+/* The struct cublasLtMatmulAlgo_t, whose contents are private to cuBLASLt. */
 typedef struct tn_lt_algorithm {
     uint64_t data[8];
 } tn_lt_algorithm;

@@ -119,8 +119,8 @@ struct tn_buffer {
     uint64_t bytes;
 };
 
-/* Returns the device address of element number `element` of x, which begins at
- * x->offset. The host must not dereference the address. */
+/* Returns the device address of element `element` of x, counted from element
+ * x->offset of its buffer. The host must not dereference the address. */
 static inline void *tn__cuda_address(const tn_strided *x, int64_t element)
 {
 #define TN_CUDA_BYTES(name, code, text, bytes, kind, reg) [code] = bytes,
@@ -238,8 +238,8 @@ tn_status tn__cuda_product(tn_queue *queue, const tn_matmul_args *matmul);
 extern const tn_product_extension tn__cuda_product_extension;
 /* Returns whether cuBLASLt computes this device's matrix products. */
 bool tn__cuda_has_cublaslt(tn_plugin_device *device);
-/* Returns a text that says why cuBLASLt cannot be opened. Returns NULL if it is
- * open or has not been needed yet. */
+/* Returns the reason why cuBLASLt cannot be opened. Returns NULL if it is open
+ * or has not been needed yet. */
 const char *tn__cuda_cublaslt_error(void);
 void tn__cuda_cublaslt_close(tn_plugin_device *device);
 void tn__cuda_choices_free(tn_cuda_choices *choices);
@@ -301,7 +301,7 @@ static inline tn_cu_result tn__cuda_faults_ready(tn_queue *queue)
 {
     return tn__faults_ready(&tn__cuda_faults, queue, &queue->pending);
 }
-/* Makes queue->scratch at least `bytes` bytes large. */
+/* Ensures that queue->scratch has at least `bytes` bytes. */
 tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes);
 /* Copies a plan's kernel arguments to the device and sets *out to their
  * address. Used for arguments that are too long to be passed in a launch. */

@@ -20,7 +20,7 @@
 #define ALIGN 16
 
 /* Ids of the graph's tensors. Tensors from Q to ONE have an address. Tensors
- * with ids from FIRST_VIRTUAL on are virtual: they exist only within the
+ * with an id of at least FIRST_VIRTUAL are virtual: they exist only within the
  * graph. */
 enum { Q = 1, K, V, MASK, OUT, G, DQ, DK, DV, LSE, SUMS, SCALE, MINUS_INF, ONE,
        FIRST_VIRTUAL };

@@ -8,18 +8,18 @@
 
 #include "cuda.h"
 
-/* With these options kernels compute the same bits as Tenon's interpreter: no
- * fused multiply-add, correctly rounded division and square root, and subnormal
- * numbers. */
+/* With these options kernels give results that are bit-identical to those of
+ * Tenon's interpreter: no fused multiply-add, correctly rounded division and
+ * square root, and subnormal numbers. */
 static const char *const options[] = {"--fmad=false", "--prec-div=true",
                                       "--prec-sqrt=true", "--ftz=false"};
 #define OPTIONS (sizeof options / sizeof *options)
 
 /* ---- NVRTC --------------------------------------------------------------- */
 
-/* Chooses the target for which NVRTC compiles. If NVRTC knows the device's
+/* Chooses the target for which NVRTC compiles. If NVRTC supports the device's
  * architecture, the target is machine code. Otherwise the target is PTX for the
- * latest architecture that NVRTC knows and that precedes the device's. The
+ * latest architecture that NVRTC supports and that precedes the device's. The
  * driver compiles PTX, but not PTX of a later version of CUDA than its own.
  * Fails if no target is possible. */
 tn_status tn__cuda_arch_choose(tn_plugin_device *device)
@@ -195,8 +195,8 @@ static void table_put(tn_cuda_table *table, const uint64_t key[2],
 }
 
 /* Returns a table with a free entry. If the table is too full, makes a larger
- * table and keeps the old one, which other threads may still read. Returns NULL
- * if out of memory. */
+ * table. The old one is not freed, because other threads may still read it.
+ * Returns NULL if out of memory. */
 static tn_cuda_table *table_reserve(tn_plugin_device *device)
 {
     tn_cuda_table *old =

@@ -183,11 +183,11 @@ _Static_assert(sizeof(shape) % sizeof(uint64_t) == 0, "hashed by words");
 
 /* If cuDNN cannot compute a convolution of 16-bit floats, there are two other
  * ways: Tenon's own kernel, which does not use tensor cores, and im2col with a
- * matrix product by cuBLASLt, which writes and reads the columns. The own
- * kernel is used for at most this many filters. The number is estimated, not
+ * matrix product by cuBLASLt, which writes and reads the columns. Tenon's own
+ * kernel is used for at most this many filters. The limit is estimated, not
  * measured. Writing and reading 4 bytes for each column element takes about 1
- * ps at an H200's memory bandwidth. The own kernel (some 25 TFLOP/s) takes 0.08
- * ps for each column element and filter. */
+ * ps at an H200's memory bandwidth. Tenon's own kernel (some 25 TFLOP/s) takes
+ * 0.08 ps for each column element and filter. */
 #define FEW_FILTERS 16
 
 static bool prefers_columns(tn_plugin_device *device, const tn_conv_args *args)

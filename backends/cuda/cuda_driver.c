@@ -43,8 +43,8 @@ typedef struct library {
     const char *files[4]; /* file names, tried in this order */
     /* error message if no file is found; %s is replaced by dlerror() */
     const char *missing;
-    const char *lacks;    /* text that follows "NAME has no FUNCTION" in the
-                             error message, for a library that is too old */
+    const char *lacks;    /* end of the error message after "NAME has no
+                             FUNCTION", for a library that is too old */
     const entry *entry;   /* list of the functions, which ends with symbol
                              NULL */
     /* Returns whether the driver can work with this file. If not, writes the

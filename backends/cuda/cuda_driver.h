@@ -3,7 +3,7 @@
  * first needed. Nothing is linked, and the build needs no CUDA toolkit.
  *
  * The types are those of the driver's ABI (cuda.h and nvrtc.h of CUDA 11.4 and
- * later). NVIDIA keeps that ABI: a changed function gets a new symbol
+ * later). NVIDIA does not change that ABI: a changed function gets a new symbol
  * (cuMemAlloc_v2). tests/cuda/declarations.c compares the types with a
  * toolkit's headers, if there are any. */
 #ifndef TN_CUDA_DRIVER_H
@@ -90,7 +90,7 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
     X(device_name, cuDeviceGetName,                                           \
       (char *name, int room, tn_cu_device device))                            \
     /* For a MIG instance, cuDeviceGetUuid returns the UUID of its GPU, and   \
-     * cuDeviceGetUuid_v2 that of the instance. */                            \
+     * cuDeviceGetUuid_v2 the UUID of the instance. */                        \
     X(gpu_uuid, cuDeviceGetUuid, (tn_cu_uuid *uuid, tn_cu_device device))     \
     X(device_uuid, cuDeviceGetUuid_v2,                                        \
       (tn_cu_uuid *uuid, tn_cu_device device))                                \
@@ -180,7 +180,7 @@ typedef enum tn_cuda_library {
 } tn_cuda_library;
 
 /* Opens the library and sets its struct of pointers. Returns NULL on success,
- * otherwise a text that says why opening failed. */
+ * otherwise the reason why opening failed. */
 const char *tn__cuda_open(tn_cuda_library which);
 
 /* Whether the process was forked from one that had called cuInit. The driver

@@ -25,7 +25,8 @@ static const tn_cu_result losses[] = {
     TN_CU_INVALID_ADDRESS_SPACE,
     TN_CU_INVALID_PC,
     TN_CU_LAUNCH_FAILED,         /* a kernel caused an error without a code */
-    TN_CU_TENSOR_MEMORY_LEAK,    /* a kernel of sm_100 leaked tensor memory */
+    TN_CU_TENSOR_MEMORY_LEAK,    /* a kernel on a Blackwell GPU (sm_100) did not
+                                  * free its tensor memory */
     TN_CU_MPS_CLIENT_TERMINATED, /* the MPS server ended this client */
     TN_CU_EXTERNAL_DEVICE,       /* an external device that shares memory or
                                     semaphores reported an error */

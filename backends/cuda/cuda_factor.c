@@ -5,9 +5,9 @@
  * which the core reads when it needs it.
  *
  * Eigenvalues are computed by the Jacobi method (syevj). Divide and conquer
- * (syevd of CUDA 13.0, on an H100) is faster but gives eigenvectors that are
- * not orthogonal where eigenvalues are equal, without an error: off by 0.12 for
- * a 17 x 17 matrix of ones in float64 (docs/gpu.md).
+ * (syevd of CUDA 13.0, on an H100) gives eigenvectors that are not orthogonal
+ * where eigenvalues are equal, without an error: off by 0.12 for a 17 x 17
+ * matrix of ones in float64 (docs/gpu.md).
  *
  * The device owns cuSOLVER's handle, which is created at the first
  * factorisation. A lock of the device is held while the handle is used, because
@@ -267,7 +267,7 @@ static tn_status run(tn_queue *queue, const tn_lapack_args *args)
         return tn__cuda_queue_submitted(queue, args->tag);
     return tn__host->fail(
         e == TN_SOLVER_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
-        "%s: cuSOLVER: status %d", device->listed->info.name, e);
+        "%s: cuSOLVER failed with status %d", device->listed->info.name, e);
 }
 
 const tn_lapack_extension tn__cuda_lapack = {

@@ -2,10 +2,10 @@
  * CUDA graph, which can be run again. Work that is submitted to a stream in
  * capture mode is not executed but becomes the nodes of a graph.
  *
- * The kernels of a graph use the addresses that they were captured with. The
- * queue's own scratch memory may be reallocated later. Therefore memory for
- * temporary data and long kernel arguments is allocated separately during a
- * capture, and the graph owns it. */
+ * The kernels of a graph always use the addresses that were passed when they
+ * were captured. The queue's own scratch memory may be reallocated later.
+ * Therefore memory for temporary data and long kernel arguments is allocated
+ * separately during a capture, and the graph owns it. */
 #include <stdlib.h>
 
 #include "cuda.h"

@@ -30,7 +30,8 @@ enum { A, B, C };
  * struct has no padding, because its bytes are compared. */
 typedef struct shape {
     int64_t m, n, k;              /* sizes of c' */
-    /* strides in elements: between columns, and between matrices */
+    /* ld: distance in elements from one column to the next; stride: from one
+     * matrix of the batch to the next */
     int64_t ld[3], stride[3];
     /* leading dimension of aux in elements; in bits if aux is a mask */
     int64_t aux_ld;
@@ -54,8 +55,7 @@ typedef struct choice {
 } choice;
 
 struct tn_cuda_choices {
-    choice *slot[CHOICES]; /* owned: a hash table that keeps the latest
-                              choices */
+    choice *slot[CHOICES]; /* owned: a hash table of the latest choices */
 };
 
 /* ---- the library --------------------------------------------------------- */
@@ -128,8 +128,8 @@ static const struct {
 
 /* Sets *ld to the leading dimension of x' and *transposed to whether x' is
  * stored transposed. rows and columns are the extents of x. If `turn` is true,
- * does this for the transpose of x. Returns false if neither dimension of x is
- * contiguous. */
+ * describes the transpose of x instead of x. Returns false if neither dimension
+ * of x is contiguous. */
 static bool layout_of(const tn_matmul_args *mm, const tn_strided *x, bool turn,
                       int64_t rows, int64_t columns, int64_t *ld,
                       uint8_t *transposed)
@@ -538,7 +538,8 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     if (e)
         return tn__host->fail(
             e == TN_LT_ALLOC_FAILED ? TN_ERR_MEMORY : TN_ERR_INTERNAL,
-            "%s: cublasLtMatmul: status %d", device->listed->info.name, e);
+            "%s: cublasLtMatmul failed with status %d",
+            device->listed->info.name, e);
     return tn__cuda_queue_submitted(queue, mm->tag);
 }
 

@@ -116,8 +116,8 @@ tn_status tn__cuda_event_record(tn_queue *queue, tn_event *event)
     return tn__cuda_check(queue->device, "cuEventRecord", error);
 }
 
-/* Sets *done to 1 if the work before the event is complete, otherwise to 0. For
- * an event that was never recorded it is 1, as the driver defines. */
+/* Sets *done to 1 if the work before the event is complete, otherwise to 0. An
+ * event that was never recorded counts as complete, as the driver defines. */
 tn_status tn__cuda_event_query(tn_event *event, uint32_t *done)
 {
     TN_CUDA_ENTER(event->device);

@@ -22,7 +22,7 @@ struct tn_dnn_plan {
     /* owned descriptors: the finished graph, the chosen configuration of an
      * engine, and the plan */
     tn_dnn_descriptor whole, config, plan;
-    /* size of the workspace, and number of the engine for the log */
+    /* size of the workspace, and index of the engine for the log */
     int64_t workspace_bytes, engine;
     unsigned notes;                  /* the engine's notes, as a mask of
                                         1 << note */
@@ -31,8 +31,8 @@ struct tn_dnn_plan {
 
 struct tn_cuda_plans {
     tn_dnn_handle handle;     /* owned */
-    tn_dnn_plan *slot[PLANS]; /* owned: a hash table that keeps the latest plan
-                                 for each hash value */
+    tn_dnn_plan *slot[PLANS]; /* owned: a hash table with the latest plan for
+                                 each hash value */
 };
 
 /* ---- descriptors --------------------------------------------------------- */
@@ -120,7 +120,7 @@ tn_dnn_descriptor tn__dnn_tensor(tn_dnn_graph *graph, int type,
 
 /* ---- engines ------------------------------------------------------------- */
 
-/* Returns whether an engine has none of the notes that the problem refuses.
+/* Returns whether an engine has none of the notes that the problem rejects.
  * Notes are numerical properties of an engine. */
 static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
 {
@@ -146,7 +146,7 @@ static bool notes_allow(tn_dnn_plan *p, tn_dnn_descriptor config)
 }
 
 /* Makes the plan for one engine configuration. Returns false if the engine
- * cannot be used or has a refused note. */
+ * cannot be used or has a rejected note. */
 static bool plan_try(tn_dnn_plan *p, tn_dnn_handle handle,
                      tn_dnn_descriptor config)
 {
@@ -324,6 +324,7 @@ tn_dnn_status tn__dnn_plan_run(tn_queue *queue, const tn_dnn_plan *plan,
 
 tn_status tn__dnn_failed(const tn_queue *queue, tn_dnn_status status)
 {
-    return tn__host->fail(TN_ERR_INTERNAL, "%s: cudnnBackendExecute: status %d",
+    return tn__host->fail(TN_ERR_INTERNAL, "%s: cudnnBackendExecute failed "
+                                           "with status %d",
                           queue->device->listed->info.name, status);
 }

@@ -4,11 +4,11 @@
  * The faster one depends on the device, its driver and the product's shape, so
  * it is measured. Products form a class if they have the same dtype and
  * transpositions, extents of similar size (within a factor of four), and are
- * all batched or all not. The first product of a class runs three times with
- * each implementation. All later products of the class use the faster one. The
- * result is stored in the disk cache. A product that adds to c cannot be
- * repeated, so it is not measured: it uses CLBlast if its class has no result
- * yet. */
+ * either all batched or all single matrices. The first product of a class runs
+ * three times with each implementation. All later products of the class use the
+ * faster one. The result is stored in the disk cache. A product that adds to c
+ * cannot be repeated, so it is not measured: it uses CLBlast if its class has
+ * no result yet. */
 #include <stdio.h>
 #include <string.h>
 

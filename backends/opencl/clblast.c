@@ -1,8 +1,8 @@
 /* clblast.c: computes matrix products by CLBlast, if choose.c chooses it.
  *
  * CLBlast has kernels tuned for some hundred GPUs. On CPUs Tenon's own kernel
- * is better: it gives the same bits as the interpreter, compiles in 0.5 s
- * instead of 5 to 40 s, and is faster (docs/opencl.md). Therefore CPUs use
+ * is better: it is bit-identical to the interpreter and compiles in 0.5 s
+ * instead of 5 to 40 s (docs/opencl.md has measurements). Therefore CPUs use
  * CLBlast only if option `matmul` requests it.
  *
  * Tenon's own kernel computes what CLBlast does not support: dtypes other than

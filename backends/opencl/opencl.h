@@ -65,11 +65,11 @@ struct tn_plugin_device {
     /* One target for each variant of work-group sizes. Only programs use others
      * than targets[0]. */
     tn_target targets[TN_OPENCL_VARIANTS];
-    /* 1 + the number of the best variant for each kind of launch, or 0 if it
-     * has not been measured */
+    /* 1 + the index of the best variant for each kind of launch, or 0 if it has
+     * not been measured */
     _Atomic uint8_t variant[TN_OPENCL_KINDS];
     bool clblast;  /* CLBlast is used for matrix products that it supports */
-    bool measures; /* CLBlast is used only if it is faster than the own
+    bool measures; /* CLBlast is used only if it is faster than Tenon's own
                       kernel */
     /* The faster implementation for each class of products, or 0 if it has not
      * been measured (choose.c). */

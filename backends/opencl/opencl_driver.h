@@ -33,7 +33,7 @@ typedef struct tn_opencl_driver {
 extern tn_opencl_driver cl;
 
 /* Opens libOpenCL and sets the function pointers in `cl`. Returns NULL on
- * success, otherwise a text that says why opening failed. */
+ * success, otherwise the reason why opening failed. */
 const char *tn__opencl_driver_open(void);
 
 /* Returns the name of an error, such as "CL_OUT_OF_RESOURCES". */

@@ -96,9 +96,9 @@ static tn_status kernel_make(tn_plugin_device *device,
 
 /* ---- arguments ----------------------------------------------------------- */
 
-/* Makes queue->scratch at least `bytes` bytes large. The work of a queue runs
- * in order, so all of it can use the same scratch buffer. If the buffer is too
- * small, it is released. The driver frees it when the work that uses it is
+/* Ensures that queue->scratch has at least `bytes` bytes. The work of a queue
+ * runs in order, so all of it can use the same scratch buffer. If the buffer is
+ * too small, it is released. The driver frees it when the work that uses it is
  * complete. */
 static cl_int scratch_ready(tn_queue *queue, uint64_t bytes)
 {

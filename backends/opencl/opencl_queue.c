@@ -192,8 +192,8 @@ tn_status tn__opencl_event_record(tn_queue *queue, tn_event *event)
                  : TN_OK;
 }
 
-/* Sets *done to 1 if the work before the event is complete, otherwise to 0. For
- * an event that was never recorded it is 1, as in CUDA. */
+/* Sets *done to 1 if the work before the event is complete, otherwise to 0. An
+ * event that was never recorded counts as complete, as in CUDA. */
 tn_status tn__opencl_event_query(tn_event *event, uint32_t *done)
 {
     cl_int state = CL_COMPLETE;

@@ -84,8 +84,7 @@ static tn_status work(tn_queue *queue, void *context, uint8_t variant)
                                  r->built, r->launch);
 }
 
-/* Measures all variants and returns the number of the fastest, counted from
- * 1. */
+/* Measures all variants and returns 1 + the index of the fastest. */
 static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
 {
     double least[TN_OPENCL_VARIANTS];
@@ -113,7 +112,7 @@ static uint8_t measure(tn_queue *queue, repeat *r, tn_status *status)
     return best;
 }
 
-/* Returns the variant for this kind of launch, counted from 1. Reads it from
+/* Returns 1 + the index of the variant for this kind of launch. Reads it from
  * the disk cache, or measures it if the cache does not have it. If measuring
  * fails, sets *status. */
 static uint8_t choice_find(tn_queue *queue, repeat *r, int kind,

@@ -9,14 +9,15 @@
 
 #include "shared.h"
 
-enum { NUMBERS, ROUND, FEW, MANY }; /* the kernels; each is a file of
-                                       quantised/ */
+enum { NUMBERS, ROUND, FEW, MANY }; /* the kernels; each has a file in
+                                       quantised/ with the same name in lower
+                                       case */
 
 /* Sizes that the kernels define too, under similar names. */
 enum {
     ITEMS = 128,
     UNIT = 32,          /* elements */
-    RECORD_BYTES = 48,  /* of a unit of the rounded input */
+    RECORD_BYTES = 48,  /* bytes of a unit (32 elements) of the rounded input */
     ROUND_UNITS = 16,   /* that a work-group rounds */
     FEW_ROWS = 8,       /* of the weight */
     MANY_ROWS = 64,
@@ -138,7 +139,7 @@ tn_status tn__next_quantised(const tn_target *target, const tn_program *program,
     return TN_OK;
 }
 
-/* Returns the text of a file of quantised/. */
+/* Returns the contents of a file of quantised/. */
 static const char *file(const char *name)
 {
     const char *const *at = tn__quantised_text;

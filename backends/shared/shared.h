@@ -25,7 +25,7 @@ extern const tn_host *tn__host;
 bool tn__host_accept(const tn_host *host, const char *plugin);
 
 /* Records an error and returns its status: `call` has a kind or flag that this
- * version of the plugin does not know. */
+ * version of the plugin does not support. */
 tn_status tn__refuse_unknown(const char *call);
 
 /* Returns whether the plugin's option `key` has exactly this value. */
@@ -44,8 +44,9 @@ char *tn__cache_key(const char *head, const char *text, uint64_t text_bytes,
 
 /* ---- the list of devices (device_list.c) --------------------------------- */
 
-/* The list of a driver's devices: how it is made, their number and errors. The
- * devices themselves are in an array of the plugin. */
+/* The list of a driver's devices: the function that lists them, how many there
+ * are, and why there are none. The devices themselves are in an array of the
+ * plugin. */
 typedef struct tn_device_list {
     void (*fill)(void);  /* lists the devices; called once */
     pthread_once_t once; /* initialised to PTHREAD_ONCE_INIT */
@@ -131,7 +132,7 @@ typedef struct tn_fault_buffer {
     tn_status (*read)(tn_queue *queue, void *to, size_t bytes);
 } tn_fault_buffer;
 
-/* Called after work was submitted (one launch, product, ...). tag is that of
+/* Called after work was submitted (one launch, product, ...). tag is the tag in
  * the call's arguments. */
 static inline void tn__pending_add(tn_pending *pending, uint64_t tag)
 {
@@ -173,8 +174,8 @@ void tn__pending_fault(const tn_pending *pending, tn_status code,
 
 /* ---- submitting work (submit.c) ------------------------------------------ */
 
-/* Plans one launch: step number plan->step of a program, primitive or
- * extension call. */
+/* Plans one launch: step plan->step of a program, primitive or extension
+ * call. */
 typedef tn_status tn_plan_next(const tn_target *target,
                                const tn_program *program, const void *args,
                                tn_plan *plan);
@@ -199,8 +200,8 @@ tn_status tn__quantised_takes(const tn_target *target, uint32_t format);
 tn_status tn__print_plan(const tn_target *target, const tn_program *program,
                     const tn_plan *plan, tn_source *source);
 
-/* Names and texts of the files in quantised/, alternating, ended by two NULL.
- * embed.awk makes it. */
+/* Names and contents of the files in quantised/, alternating, ended by two
+ * NULL. embed.awk makes it. */
 extern const char *const tn__quantised_text[];
 
 /* Launches a planned step. */

@@ -2,8 +2,8 @@
  *
  * With half types (float16, bfloat16), matrix products are several times as
  * fast and activations need half the memory. Sums, norms and losses need
- * float32. With autocast on, each operator computes in the dtype that suits it,
- * whatever the dtypes of its tensors:
+ * float32. While autocast is on, each operator computes in the dtype that suits
+ * it, whatever the dtypes of its tensors:
  *
  *     TN_AUTOCAST(TN_BF16) {
  *         loss = tn_cross_entropy(tn_forward(net, x), y);
@@ -15,7 +15,8 @@
  * would underflow to 0: use <tenon/grad_scaler.h>.
  *
  * docs/operators.md gives the dtype for each operator. It follows PyTorch's
- * list for CUDA, and PyTorch's list for the CPU where the first is silent:
+ * list for CUDA. Operators that this list lacks follow PyTorch's list for the
+ * CPU:
  *
  *   the half type   matmul and similar products, linear, convolutions,
  *                   attention, prelu, recurrent cells and layers
@@ -26,10 +27,10 @@
  *                   scatter_add and others of several tensors
  *
  * All other operators keep the dtypes of their inputs. float64 and integer
- * tensors are not converted. Operators in place, or with a given output,
- * convert nothing. An explicit dtype (tn_sum(x, .dtype = TN_F16)) is used. A
- * loss that takes the result of a sigmoid (tn_binary_cross_entropy) is rejected
- * in float16, because its gradient exceeds float16's range.
+ * tensors are not converted. In-place operators, and operators with a given
+ * output, convert nothing. An explicit dtype (tn_sum(x, .dtype = TN_F16)) is
+ * used. A loss that takes the result of a sigmoid (tn_binary_cross_entropy) is
+ * rejected in float16, because its gradient exceeds float16's range.
  *
  * Source: torch.autocast.
  *

@@ -37,15 +37,15 @@
 extern "C" {
 #endif
 
-/* Marks a leaf with a floating dtype as requiring a gradient, and returns it.
- * Returns NULL with TN_ERR_DTYPE if x has an integer dtype, or with
+/* Marks a leaf with a floating-point dtype as requiring a gradient, and returns
+ * it. Returns NULL with TN_ERR_DTYPE if x has an integer dtype, or with
  * TN_ERR_STATE if x is the result of an operator. */
 TN_API tn_tensor *tn_requires_grad(tn_tensor *x);
 /* Sets whether a leaf requires a gradient. Fails as tn_requires_grad does. */
 TN_API tn_status tn_tensor_set_requires_grad(tn_tensor *x, bool on);
-/* Returns whether x requires a gradient: it is a leaf that was marked so, or
- * the result of a recorded operator with an input that requires one. False for
- * NULL. Cannot fail. */
+/* Returns whether x requires a gradient: it is a leaf that was marked, or the
+ * result of a recorded operator with an input that requires a gradient. False
+ * for NULL. Cannot fail. */
 TN_API bool tn_tensor_requires_grad(const tn_tensor *x);
 /* Returns whether x is a leaf: no recorded operator made it. Cannot fail. */
 TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
@@ -54,7 +54,7 @@ TN_API bool tn_tensor_is_leaf(const tn_tensor *x);
  * tn_tensor_retain_grad (hook.h), or NULL if there is none. The gradient is
  * lent: valid while x lives, until the next backward pass or zeroing. */
 TN_API tn_tensor *tn_tensor_grad(const tn_tensor *x);
-/* Sets the gradient of x to grad, to which x then holds a reference. NULL
+/* Sets the gradient of x to grad, and x then holds a reference to grad. NULL
  * removes the gradient. grad must have the shape, dtype and device of x. Fails
  * with TN_ERR_STATE if grad is x, or if the graph of grad refers to x: such a
  * cycle would never be freed. */
@@ -153,7 +153,7 @@ typedef tn_region_of<bool, tn_grad_mode_set> tn_no_grad;
  * the result, and whether the NaN came from an argument. In a backward pass it
  * names the operator whose gradient has the NaN. The mode is slow, because each
  * result is read back. Operators that make a tensor from numbers (tn_full) are
- * not checked. A NaN that is given as a number is no error. Source:
+ * not checked. A NaN that is given as a number is not an error. Source:
  * torch.autograd.set_detect_anomaly. */
 TN_API bool tn_anomaly_mode(void);
 /* Switches anomaly mode on or off, and returns the previous mode. Cannot
@@ -192,8 +192,8 @@ typedef tn_region_of<bool, tn_anomaly_mode_set> tn_detect_anomaly;
 
 /* Compares the gradients of fn(inputs) with central differences. inputs are
  * float64 leaves. fn returns one tensor of any shape. Returns TN_OK if they
- * agree. Otherwise returns TN_ERR_INTERNAL, with a message that has the input,
- * the element and both values. */
+ * agree. Otherwise returns TN_ERR_INTERNAL; the message reports the input, the
+ * element and both values. */
 typedef tn_tensor *(*tn_gradcheck_fn)(tn_tensor *const *inputs, int count,
                                       void *context);
 TN_API tn_status tn_gradcheck(tn_gradcheck_fn fn, tn_tensor *const *inputs,

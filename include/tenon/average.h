@@ -10,12 +10,12 @@
  *     accuracy = evaluate(net);              // or tn_module_save(net, path)
  *     tn_average_swap(average);              // net has its weights again
  *
- * With a decay it is the exponential moving average (EMA) of the weights:
- * average = decay * average + (1 - decay) * weights. Without a decay it is the
- * mean of all updates: stochastic weight averaging (SWA, arXiv:1803.05407).
- * <tenon/checkpoint.h> saves the averages with the rest of a run. Source:
- * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn and
- * get_swa_multi_avg_fn.
+ * With a decay the average is the exponential moving average (EMA) of the
+ * weights: average = decay * average + (1 - decay) * weights. Without a decay
+ * it is the mean of the weights at all updates: stochastic weight averaging
+ * (SWA, arXiv:1803.05407). <tenon/checkpoint.h> saves the averages with the
+ * rest of a run. Source: torch.optim.swa_utils.AveragedModel with
+ * get_ema_multi_avg_fn and get_swa_multi_avg_fn.
  *
  * Threads: An average and its model belong to one thread at a time.
  */
@@ -32,7 +32,7 @@ typedef struct tn_average tn_average;
 
 /* Options of tn_average_new:
  *   decay         in [0, 1); without it, the average is the mean of all updates
- *   use_buffers   averages floating buffers, too (the statistics of batch
+ *   use_buffers   averages floating-point buffers, too (the statistics of batch
  *                 norm); otherwise an update copies buffers. Integer buffers
  *                 are always copied. */
 #define TN_AVERAGE_NEW_OPTIONS_LIST(X)                                        \

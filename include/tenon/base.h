@@ -35,7 +35,7 @@ extern "C" {
 typedef struct tn_scope tn_scope;
 
 /* Opens a scope in the calling thread. Returns NULL on failure
- * (TN_ERR_MEMORY). */
+ * (TN_ERR_MEMORY). A cancellation point if the thread has no open scope. */
 TN_API tn_scope *tn_scope_open(void);
 
 /* Frees the objects that the scope owns. Also closes the scopes that were
@@ -97,7 +97,7 @@ TN_API int64_t tn_scope_count(void);
  * dropped like a tensor. The modules of <tenon/nn.h> are made this way.
  *
  * Public structs begin with their size, so that a newer library and an older
- * program agree on the members that both know. A struct without a size is
+ * program use only the members that both have. A struct without a size is
  * closed: it never changes, and its comment says so. tn_object is closed. */
 typedef struct tn_object {
     void *reserved[4]; /* for the library's use */
@@ -249,9 +249,9 @@ extern "C" {
 
 /* A list of up to TN_MAX_NDIM sizes or axes, passed by value:
  * tn_zeros(tn_dims(2, 3)). If a list is optional, a count of -1 (TN_NONE_DIMS)
- * means that there is none. The last element of dim is no size. It marks a list
- * as made by tn_dims or tn_dims_from_array. A list given as an option must have
- * this mark: without it, C would accept `.dims = 1` as a list of one 0.
+ * means that there is none. The last element of dim is not a size. It marks a
+ * list as made by tn_dims or tn_dims_from_array. A list given as an option must
+ * have this mark: without it, C would accept `.dims = 1` as a list of one 0.
  * Closed: the struct never changes. */
 typedef struct tn_dims_list {
     int32_t count;
@@ -303,21 +303,21 @@ TN_API const char *tn_dtype_name(tn_dtype dtype);
 TN_API tn_dtype tn_dtype_from_name(const char *name);
 /* Returns the bytes per element, or 0 for an invalid dtype. Cannot fail. */
 TN_API size_t tn_dtype_bytes(tn_dtype dtype);
-/* Returns whether dtype is a floating type, including half and float8 types.
- * Cannot fail. */
+/* Returns whether dtype is a floating-point type, including half and float8
+ * types. Cannot fail. */
 TN_API bool tn_dtype_is_floating(tn_dtype dtype);
 /* Returns the dtype of a result of operands a and b, like torch.promote_types.
- * Returns TN_DTYPE_NONE if a or b is a float8 type and the other has another
- * dtype, as PyTorch has no result for them. Cannot fail. */
+ * Returns TN_DTYPE_NONE if a or b is a float8 type and the other operand has
+ * another dtype, as PyTorch defines no result for them. Cannot fail. */
 TN_API tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b);
 
 /* The default dtype of the calling thread. New tensors, and the parameters of
  * new layers, get it if no dtype is given and none follows from the arguments:
- * tn_zeros, tn_rand, tn_full and tn_arange of a floating number, tn_nn_linear.
- * It is float32 at first. A loader's workers have the default of their loader's
- * thread. Reading it cannot fail. tn_default_dtype_set fails with TN_ERR_DTYPE
- * if dtype is not floating or is a float8 type. Source:
- * torch.set_default_dtype. */
+ * tn_zeros, tn_rand, tn_full and tn_arange of a floating-point number,
+ * tn_nn_linear. It is float32 at first. A loader's workers have the default of
+ * their loader's thread. Reading it cannot fail. tn_default_dtype_set fails
+ * with TN_ERR_DTYPE if dtype is not a floating-point type or is a float8 type.
+ * Source: torch.set_default_dtype. */
 TN_API tn_dtype tn_default_dtype(void);
 TN_API tn_status tn_default_dtype_set(tn_dtype dtype);
 
@@ -327,8 +327,8 @@ TN_API tn_status tn_default_dtype_set(tn_dtype dtype);
  * needs them. In the child, two things are errors: a call for a device with
  * state outside of the process (cuda, opencl), and a loop over a loader with
  * workers that began before the fork. fork() waits until no other thread holds
- * one of the library's locks. It waits for the longest work done under a lock
- * at most: opening a device, compiling a kernel, a parallel loop.
+ * one of the library's locks. The longest operations under a lock are opening a
+ * device, compiling a kernel and a parallel loop.
  *
  * pthread_cancel(): a thread may be cancelled during a call. It ends at a point
  * where it holds no lock and has no file open; the call's work is not
@@ -366,10 +366,10 @@ TN_API const char *tn_version(void);
 TN_API int tn_version_number(void);
 
 /* Works as snprintf, but always in the C locale and rounding to nearest: a
- * number has the same text whatever locale and rounding mode the program has
- * set. For the texts of modules (tn_module_class.describe) and of errors of
- * your own. Returns -1 with TN_ERR_ARGUMENT if format is NULL, or text is NULL
- * and room is not 0. */
+ * number gives the same string whatever locale and rounding mode the program
+ * has set. Use it to describe modules (tn_module_class.describe) and for errors
+ * of your own. Returns -1 with TN_ERR_ARGUMENT if format is NULL, or text is
+ * NULL and room is not 0. */
 TN_API int tn_format(char *text, size_t room, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 3, 4)))

@@ -60,12 +60,12 @@ TN_OPTIONS_STRUCT(tn_chat_render, TN_CHAT_RENDER_OPTIONS_LIST);
  * of the tokenizer. The open scope owns the text.
  *
  * Returns NULL with TN_ERR_STATE if the tokenizer has no template;
- * TN_ERR_ARGUMENT if an argument is NULL or no JSON, or if the template rejects
- * the messages or applies an operation to a value that does not have it;
- * TN_ERR_FORMAT if the template is damaged; TN_ERR_UNSUPPORTED for a part of
- * Jinja that Tenon does not have, or if a limit is reached (5 million steps, 16
- * MiB of text, 200 levels of nesting); or TN_ERR_MEMORY. The message names line
- * and column. */
+ * TN_ERR_ARGUMENT if an argument is NULL or not JSON, or if the template
+ * rejects the messages or applies an operation to a value that does not support
+ * it; TN_ERR_FORMAT if the template is damaged; TN_ERR_UNSUPPORTED for a part
+ * of Jinja that Tenon does not have, or if a limit is reached (5 million steps,
+ * 16 MiB of text, 200 levels of nesting); or TN_ERR_MEMORY. The message names
+ * line and column. */
 TN_API const char *tn_chat_render_with(tn_tokenizer *tokenizer,
                                        const tn_chat_message *messages,
                                        int64_t count,

@@ -1,7 +1,7 @@
 /* <tenon/checkpoint.h>: saves and restores a training run in one file.
  *
- * A run that is killed at any moment and restarted ends with the same bits as a
- * run without interruption:
+ * A run that is killed at any moment and restarted gives results that are
+ * bit-identical to those of a run without interruption:
  *
  *     tn_checkpoint all = {sizeof all, .module = net, .optim = opt,
  *                          .loader = loader};
@@ -16,7 +16,7 @@
  *
  * The file is a safetensors file. It holds the weights under "module.", the
  * optimizer's tensors under "optim.", averages under "average.", and numbers as
- * text in the metadata.
+ * strings in the metadata.
  *
  * Threads: During a call the objects in a checkpoint belong to the calling
  * thread.
@@ -49,7 +49,7 @@ typedef struct tn_checkpoint {
     tn_average *average;   /* the averages and their count are saved; they must
                               not be swapped in */
     double *values;        /* numbers for your use, saved bit for bit */
-    int64_t value_count;   /* 0 to 6; loading requires the saved number */
+    int64_t value_count;   /* 0 to 6; loading requires the saved count */
 } tn_checkpoint;
 
 /* Writes the file atomically: a reader finds the complete old or the complete
@@ -66,9 +66,9 @@ TN_API tn_status tn_checkpoint_save(const char *path,
  * message says what differs), or TN_ERR_MEMORY. After a failure nothing is
  * changed. If a device fails while weights are copied to it, the old weights
  * are copied back; should that fail, too, the message says that they are lost.
- * All weights are read into host memory first, so it must have space for a
- * second copy of them, and of the largest again. Do not call it in a loop over
- * the loader. */
+ * All weights are read into host memory first. It must have space for a second
+ * copy of all weights, and a third copy of the largest weight. Do not call it
+ * in a loop over the loader. */
 TN_API tn_status tn_checkpoint_load(const char *path,
                                     tn_checkpoint *checkpoint);
 

@@ -6,6 +6,10 @@
  *
  * `tenon plot` does this from the command line.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * This header belongs to libtenon-media (pkg-config tenon-media).
  *
  * Threads: A tn_curves belongs to one thread at a time. */
@@ -29,7 +33,7 @@ TN_API tn_curves *tn_curves_new(void);
  *
  *   an event file   the scalars of each tag, in the file's order
  *   a CSV file      one curve for each column but the first, which has the
- *                   steps; the first line has the names. An empty cell is no
+ *                   steps; the first line has the names. An empty cell is not a
  *                   point
  *   a folder        the event files in it and in the folders below it, at most
  *                   16 deep; symbolic links to folders are not followed. Each
@@ -76,7 +80,7 @@ TN_OPTIONS_STRUCT(tn_curves_plot, TN_CURVES_PLOT_OPTIONS_LIST);
  * an HTML page if it ends in ".html", with values under the mouse pointer, or an
  * SVG picture if it ends in ".svg". The file needs no other file and no network,
  * and is readable in light and dark. A curve of more than 2,000 points is drawn
- * by the least and greatest value of each of 1,000 groups. Fails with
+ * as the minimum and maximum of each of 1,000 groups of points. Fails with
  * TN_ERR_ARGUMENT for another ending, if there is no curve, or if smooth is out
  * of range; with TN_ERR_IO if path cannot be written; or with TN_ERR_MEMORY. */
 TN_API tn_status tn_curves_plot_with(const tn_curves *curves, const char *path,

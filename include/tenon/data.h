@@ -40,14 +40,13 @@ TN_API tn_dataset *tn_dataset_from_fields(tn_tensor *const *fields,
                                           int count);
 
 /* A data set of your own, with `count` samples. type is copied, so it may be a
- * local variable, with a count that is known at run time only. get sets
- * fields[] to the tensors of sample i, owned by the open scope, and returns
- * their number. On failure it sets an error and returns a negative status; the
- * message then gets the prefix "dataset_batch: sample 17: ". Samples are
- * stacked into batches. release(context) is called when the data set is freed;
- * it may be NULL. A loader with workers calls get from several threads at once.
- * Random operators in get use a generator that depends only on the loader's
- * seed, the epoch and the batch. */
+ * local variable. get sets fields[] to the tensors of sample i, owned by the
+ * open scope, and returns their number. On failure it sets an error and returns
+ * a negative status; the message then gets the prefix "dataset_batch: sample
+ * 17: ". Samples are stacked into batches. release(context) is called when the
+ * data set is freed; it may be NULL. A loader with workers calls get from
+ * several threads at once. Random operators in get use a generator that depends
+ * only on the loader's seed, the epoch and the batch. */
 typedef struct tn_dataset_class {
     size_t size;
     int64_t count;
@@ -72,7 +71,7 @@ TN_API tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context);
  * their order, so the samples do not depend on the number of workers. Workers
  * run only collating and copying in parallel, so put expensive work into
  * .collate. With .num_replicas, the loader of each rank reads all samples, and
- * keeps sample i if i % num_replicas is its rank. To restore a position, the
+ * selects sample i if i % num_replicas is its rank. To restore a position, the
  * loader calls begin, then next for the samples before the position. A stream
  * has one loop at a time. Source: IterableDataset. */
 typedef struct tn_stream_class {
@@ -87,7 +86,7 @@ TN_API tn_dataset *tn_dataset_from_stream(const tn_stream_class *type,
 /* A data set from a CSV file, which may be gzipped. The last column is the
  * label, int64; a value that is not an integer (1.7) is rejected. The other
  * columns are features, float32 unless .dtype says otherwise. options are those
- * of tn_csv_load; .category = -1 accepts labels that are texts. Fails for the
+ * of tn_csv_load; .category = -1 accepts labels that are strings. Fails for the
  * reasons of tn_csv_load. */
 struct tn_csv_load_options;
 TN_API tn_dataset *tn_dataset_from_csv(const char *path,
@@ -128,11 +127,11 @@ TN_API tn_status tn_dataset_random_split(tn_dataset *set, const double *lengths,
 TN_OPTIONS_STRUCT(tn_dataset_k_fold, TN_DATASET_K_FOLD_OPTIONS_LIST);
 #define TN_DATASET_K_FOLD_OPTIONS                                             \
     TN_OPTIONS_DEFAULTS(tn_dataset_k_fold, TN_DATASET_K_FOLD_OPTIONS_LIST)
-/* Cross-validation: fold number `fold` of `folds` is the test set, the other
- * samples are the training set. With n samples, the first n % folds folds have
- * one sample more than the others. Fails with TN_ERR_ARGUMENT if folds is below
- * 2 or above the set's count, or fold is out of range. Source:
- * sklearn.model_selection.KFold. */
+/* Cross-validation: splits the set into `folds` parts of about equal size. Part
+ * `fold`, counted from 0, is the test set; the other samples are the training
+ * set. With n samples, the first n % folds parts have one sample more. Fails
+ * with TN_ERR_ARGUMENT if folds is below 2 or above the set's count, or fold is
+ * out of range. Source: sklearn.model_selection.KFold. */
 TN_API tn_status tn_dataset_k_fold_with(tn_dataset *set, int folds, int fold,
                                         tn_dataset **out_train,
                                         tn_dataset **out_test,
@@ -149,7 +148,8 @@ TN_API int tn_dataset_batch(tn_dataset *set, const int64_t *index,
 
 /* ---- texts ------------------------------------------------------------------
  * A text as token ids, for language models. The vocabulary is the sorted list
- * of the characters in the text; the id of a character is its position there.
+ * of the characters in the text; the id of a character is its index in this
+ * list.
  *
  *     tn_text *text = tn_text_load("shakespeare.txt");
  *     tn_dataset *set = tn_dataset_from_text(text, 128);
@@ -271,7 +271,7 @@ typedef enum tn_on_error {
  *   num_replicas     number of loaders among which the order is split. This
  *                    loader has the positions rank + i num_replicas for i = 0,
  *                    1, ...
- *   rank             number of this loader, from 0
+ *   rank             index of this loader, from 0
  *   drop_uneven      makes the loaders' shares equal by omitting the last
  *                    samples; otherwise the first samples are repeated
  *   lengths          the length of each sample; length_count is the set's
@@ -334,7 +334,8 @@ TN_API tn_loader *tn_loader_new_with(tn_dataset *set,
  * not known. Cannot fail. */
 TN_API int64_t tn_loader_count(const tn_loader *loader);
 /* Returns the number of samples that .on_error = TN_ON_ERROR_SKIP omitted in the
- * current epoch up to the current batch; after a loop, in its whole epoch. 0 for
+ * current epoch up to the current batch; after a loop, in its whole epoch. After
+ * tn_loader_restore, samples before the restored batch are not counted. 0 for
  * NULL. Cannot fail. */
 TN_API int64_t tn_loader_skipped(const tn_loader *loader);
 
@@ -362,8 +363,8 @@ typedef struct tn_batch {
     tn_tensor *x, *y;                  /* fields 0 and 1 */
     tn_tensor *field[TN_MAX_FIELDS];
     int field_count;
-    int64_t index;                     /* number in the epoch, from 0 */
-    uint64_t epoch;                    /* number of the epoch, from 0 */
+    int64_t index;                     /* index in the epoch, from 0 */
+    uint64_t epoch;                    /* index of the epoch, from 0 */
     int64_t count;                     /* samples in the batch */
     tn_loader *loader;                 /* kept during the loop; NULL after it */
     tn_scope *scope;                   /* open while the loop body runs */

@@ -6,9 +6,8 @@
  *
  * The first call that needs a device opens the one that TENON_DEVICE names:
  * `auto` (default), a name, or names separated by `;` in order of preference.
- * If a device that was named cannot be opened, that is an error with the
- * reason; there is no silent fallback. A tn_device lives until the process
- * ends; do not drop it.
+ * If a named device cannot be opened, the call fails with the reason; there is
+ * no silent fallback. A tn_device lives until the process ends; do not drop it.
  *
  * Threads: A device is shared by all threads. Any thread may give it work,
  * wait for it and allocate its memory. Work of one thread runs in order. If a
@@ -81,29 +80,29 @@ TN_API tn_mark *tn_mark_set(tn_device *device);
 TN_API tn_status tn_mark_elapsed(tn_mark *from, tn_mark *to,
                                  double *out_seconds);
 
-/* Returns the device's name, "cuda:0", or NULL for NULL. The string is valid
- * until the process ends. */
+/* Returns the device's name, "cuda:0". Returns NULL if device is NULL. The
+ * string is valid until the process ends. */
 TN_API const char *tn_device_name(const tn_device *device);
 /* Returns the plugin's description of the device: "AMD EPYC ..., avx512". The
  * string is valid until the process ends. */
 TN_API const char *tn_device_description(const tn_device *device);
 
-/* Returns whether generated kernels give the same bits on this device as on the
- * reference device. Results of a vendor's library (matmul ...) agree within
- * tolerances. */
+/* Returns whether the results of generated kernels are bit-identical on this
+ * device and on the reference device. Results of a vendor's library (matmul
+ * ...) agree within tolerances. */
 TN_API bool tn_device_is_bit_exact(const tn_device *device);
 
 /* Disables extensions of a device's plugin (TENON_MASK), for comparisons and
  * tests. names has extensions separated by commas, or is "all", or NULL for
- * none. The device's primitives do the work of a disabled extension, more
- * slowly. A device of NULL means the current one. Fails with TN_ERR_ARGUMENT
- * for an unknown name. */
+ * none. Instead of a disabled extension, the device's slower primitives run. A
+ * device of NULL means the current one. Fails with TN_ERR_ARGUMENT for an
+ * unknown name. */
 TN_API tn_status tn_device_mask(tn_device *device, const char *names);
 /* Returns whether the device's plugin has this extension and it is not
  * disabled: "conv", "pool", "attention", "product", "lapack", "graph-replay",
- * "quantised-product" (<tenon/plugin_extensions.h>). If not, primitives do the
- * work. A device of NULL means the current one. Returns false, with
- * TN_ERR_ARGUMENT, for an unknown name. */
+ * "quantised-product" (<tenon/plugin_extensions.h>). Without an extension, the
+ * device's primitives run instead. A device of NULL means the current one.
+ * Returns false, with TN_ERR_ARGUMENT, for an unknown name. */
 TN_API bool tn_device_has_extension(const tn_device *device, const char *name);
 
 /* Returns a report on the plugins: the folders searched for them, then a line

@@ -10,8 +10,8 @@
  * values. The elements of parameters and values are not checked, because that
  * would wait for the device. If they are out of range, the formulas are
  * evaluated anyway and may give NaN (as PyTorch with validate_args=False). The
- * formulas are those of torch.distributions. So is the clamping of
- * probabilities to [eps, 1 - eps] before a logarithm, where eps is the machine
+ * formulas are those of torch.distributions. As there, probabilities are
+ * clamped to [eps, 1 - eps] before a logarithm, where eps is the machine
  * epsilon of their dtype.
  *
  * Threads: A distribution does not change. Any thread may use it, if it may use
@@ -28,11 +28,11 @@ extern "C" {
 typedef struct tn_distribution tn_distribution;
 
 /* ---- making ----------------------------------------------------------------
- * Parameters are tensors of a floating dtype on one device. A distribution
- * holds references to them. The open scope owns the distribution. Returns NULL
- * with TN_ERR_DTYPE if a parameter is not floating, TN_ERR_SHAPE if they do not
- * broadcast, TN_ERR_DEVICE if they are on several devices, and TN_ERR_ARGUMENT
- * if the wrong number of parameters is given. */
+ * Parameters are tensors of a floating-point dtype on one device. A
+ * distribution holds references to them. The open scope owns the distribution.
+ * Returns NULL with TN_ERR_DTYPE if a parameter is not floating-point,
+ * TN_ERR_SHAPE if they do not broadcast, TN_ERR_DEVICE if they are on several
+ * devices, and TN_ERR_ARGUMENT if the wrong number of parameters is given. */
 
 /* The normal distribution with mean loc and standard deviation scale, which is
  * above 0. Source: Normal. */
@@ -69,8 +69,8 @@ TN_API tn_tensor *tn_distribution_sample(const tn_distribution *distribution,
 TN_API tn_tensor *tn_distribution_rsample(const tn_distribution *distribution,
                                           tn_dims_list sample_shape);
 /* The logarithm of the density (or probability) of value, which broadcasts
- * against the batch shape. Fails with TN_ERR_DTYPE if value is floating and the
- * distribution is categorical. */
+ * against the batch shape. Fails with TN_ERR_DTYPE if value has a
+ * floating-point dtype and the distribution is categorical. */
 TN_API tn_tensor *tn_distribution_log_prob(const tn_distribution *distribution,
                                            tn_tensor *value);
 /* The entropy in nats. The result has the batch shape. */

@@ -13,8 +13,12 @@
  * device: move the tensor with tn_to(x, tn_device_open("cpu")) first.
  *
  * All dtypes of Tenon are exchanged: bool, int8 to int64, uint8, float16,
- * bfloat16, float32, float64, float8_e4m3fn, float8_e5m2. Others, and lanes other
- * than 1, are rejected (TN_ERR_DTYPE) by name.
+ * bfloat16, float32, float64, float8_e4m3fn, float8_e5m2. Other dtypes, and
+ * vector types (lanes other than 1), are rejected (TN_ERR_DTYPE); the message
+ * names them.
+ *
+ * While an error is pending (error.h), the functions work as usual, and the
+ * first error stays.
  *
  * Threads: any thread may call these functions and the deleters. A tensor that
  * was exported is shared: while one side writes to it, the other must not use
@@ -50,7 +54,7 @@ TN_OPTIONS_STRUCT(tn_dlpack_export, TN_DLPACK_EXPORT_OPTIONS_LIST);
 TN_API struct DLManagedTensorVersioned *
 tn_dlpack_export_with(tn_tensor *x, const tn_dlpack_export_options *options);
 /* Like tn_dlpack_export, in the struct without version and flags, for receivers
- * that know only DLPack before 1.0. */
+ * that support only DLPack before 1.0. */
 TN_API struct DLManagedTensor *tn_dlpack_export_unversioned(tn_tensor *x);
 
 /* ---- from others ---------------------------------------------------------- */
@@ -93,18 +97,18 @@ tn_dlpack_import_unversioned(struct DLManagedTensor *managed);
 
 /* Makes a tensor of a Python object (PyObject *) whose type has the table api,
  * like tn_dlpack_import. object is lent. Returns NULL like tn_dlpack_import, and
- * with TN_ERR_UNSUPPORTED if api->managed_tensor_from_py_object_no_sync fails:
- * it has set a Python error then. */
+ * with TN_ERR_UNSUPPORTED if api->managed_tensor_from_py_object_no_sync fails,
+ * which sets a Python error. */
 TN_API tn_tensor *
 tn_dlpack_import_object(const struct DLPackExchangeAPI *api, void *object);
 
 /* For a Python binding of Tenon: returns the table of its tensor type, which is
  * valid until the process ends. The binding gives the two conversions:
  *
- *   tensor_of   returns the tensor in a Python object, lent; or NULL with an
- *               error of Python
+ *   tensor_of   returns the tensor in a Python object, lent; or NULL with a
+ *               Python error set
  *   object_of   makes a Python object that holds x, which is lent: keep it with
- *               tn_keep; or returns NULL with an error of Python
+ *               tn_keep; or returns NULL with a Python error set
  *
  * Conversions are given once in a process: returns NULL with TN_ERR_STATE if
  * others were given before, or with TN_ERR_ARGUMENT if one is NULL. A function

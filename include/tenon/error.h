@@ -2,8 +2,8 @@
  *
  * A failed call returns NULL or a negative status. The first message of a
  * thread stays in tn_error() until tn_error_clear(). A call that gets NULL for
- * a required argument fails, too. If an error is pending, its message stays; if
- * none is, the message is "optim_step: optim is NULL". A call that only reads
+ * a required argument fails, too. If an error is pending, its message stays;
+ * otherwise the message is "optim_step: optim is NULL". A call that only reads
  * an attribute of an object returns NULL or 0 for NULL, and records no error.
  * So a program may check once, after many calls. Variables for further results
  * (out[], out_indices) do not change on failure, unless a call's comment says
@@ -16,8 +16,8 @@
  *                e->tensor[e->odd]->made_by, e->tensor[e->odd]->made_in);
  *
  * Threads: Each thread has its own pending error and its own current path.
- * What a call here lends belongs to the calling thread. A tn_path itself is
- * shared and is valid until the process ends. An error in a thread that the
+ * What a call here lends belongs to the calling thread, except a tn_path, which
+ * is valid in all threads until the process ends. An error in a thread that the
  * library started (a loader's worker) is reported to the thread that waits for
  * its result.
  */
@@ -58,8 +58,9 @@ TN_API tn_status tn_error_set(tn_status code, const char *format, ...)
 #endif
     ;
 
-/* Puts a text and ": " before the pending error's message. The details that
- * tn_error_info returns do not change. A loop can report its position this way:
+/* Puts a formatted prefix and ": " before the pending error's message. The
+ * details that tn_error_info returns do not change. A loop can report its
+ * position this way:
  *
  *     tn_error_prefix("epoch %d, step %d", epoch, step);
  *     // "epoch 3, step 17: encoder.3.fc: linear: ..."
@@ -108,8 +109,8 @@ TN_API const char *tn_status_name(tn_status code);
 typedef struct tn_error_tensor {
     size_t size;            /* sizeof(tn_error_tensor) */
     const char *argument;   /* name of the argument: "weight" */
-    int32_t index;          /* position in a list argument; -1 if the argument
-                               is no list */
+    int32_t index;          /* index in a list argument; -1 if the argument is
+                               not a list */
     tn_dtype dtype;
     int32_t ndim;
     int64_t shape[TN_MAX_NDIM];
@@ -136,10 +137,10 @@ typedef struct tn_error_details {
                                The same as called, except in a backward pass:
                                there it is the operator that failed, which may
                                be one that ran again (tn_recompute). For a call
-                               that is no operator, its name: "set_grad" */
-    const char *argument;   /* the argument of op that is wrong. If several do
-                               not fit each other, the first that the message
-                               names; NULL if no single argument is wrong */
+                               that is not an operator, its name: "set_grad" */
+    const char *argument;   /* the argument of op that is wrong; the first one
+                               in the message if several do not fit each other;
+                               NULL if the error is not about an argument */
     int32_t tensor_count;   /* number of tensors of op that are described, at
                                most TN_ERROR_TENSORS */
     const tn_error_tensor *const *tensor; /* tensor[i] describes tensor i */
@@ -184,9 +185,11 @@ TN_API const tn_path *tn_path_join(const tn_path *outer, const char *name);
 TN_API const tn_path *tn_path_enter(const tn_path *path);
 /* Returns the calling thread's current path. Cannot fail. */
 TN_API const tn_path *tn_path_current(void);
-/* Returns the path without its last name, or NULL for NULL. Cannot fail. */
+/* Returns the path without its last name. Returns NULL if path is NULL. Cannot
+ * fail. */
 TN_API const tn_path *tn_path_outer(const tn_path *path);
-/* Returns a path as text: "encoder.3", or "" for NULL. Cannot fail. */
+/* Returns a path as a string: "encoder.3", or "" if path is NULL. Cannot
+ * fail. */
 TN_API const char *tn_path_text(const tn_path *path);
 
 #ifdef __cplusplus

@@ -24,6 +24,10 @@
  * A tag names a curve or a sequence of images: "loss/train". Tags with the same
  * part before the slash are shown together.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * This header belongs to libtenon-media (pkg-config tenon-media).
  *
  * Threads: A tn_events belongs to one thread at a time. */
@@ -48,8 +52,8 @@ typedef struct tn_events tn_events;
  * the file cannot be made, or with TN_ERR_MEMORY. Source:
  * torch.utils.tensorboard.SummaryWriter. */
 TN_API tn_events *tn_events_open(const char *folder);
-/* Returns the path of the file, valid while events lives; NULL for NULL. Cannot
- * fail. */
+/* Returns the path of the file, valid while events lives. Returns NULL if
+ * events is NULL. Cannot fail. */
 TN_API const char *tn_events_path(const tn_events *events);
 
 /* All functions below write one event with the current time. They fail with
@@ -65,30 +69,31 @@ TN_API tn_status tn_events_scalar(tn_events *events, const char *tag,
 /* Writes the loss and, where they are not NAN, the validation loss and the
  * monitored value of an epoch of tn_train, and the learning rate of the first
  * parameter group, under the tags "loss/train", "loss/validation", "monitored"
- * and "lr". The step is the number of the epoch, from 1. */
+ * and "lr". The step is the number of completed epochs, from 1. */
 TN_API tn_status tn_events_epoch(tn_events *events,
                                  const tn_train_state *state);
 
-/* Writes the distribution of the elements of values: any shape, a floating or
- * integer dtype, at least one element, all finite (else TN_ERR_ARGUMENT). The
- * bins are those of SummaryWriter.add_histogram: their edges grow by 10 % from
- * 1e-12 to 1e20, for each sign. */
+/* Writes the distribution of the elements of values: any shape, a
+ * floating-point or integer dtype, at least one element, all finite (else
+ * TN_ERR_ARGUMENT). The bins are those of SummaryWriter.add_histogram: their
+ * edges grow by 10 % from 1e-12 to 1e20, for each sign. */
 TN_API tn_status tn_events_histogram(tn_events *events, const char *tag,
                                      tn_tensor *values, int64_t step);
 
 /* Writes an image as PNG: shape (channels, height, width) with 1 (grey), 3 (RGB)
- * or 4 (RGBA) channels; dtype uint8, or a floating dtype with values from 0 to
- * 1, which are clamped; NAN is rejected. On any device. Fails with TN_ERR_SHAPE
- * or TN_ERR_DTYPE for others, and with TN_ERR_UNSUPPORTED without libpng. */
+ * or 4 (RGBA) channels; dtype uint8, or a floating-point dtype. Floating-point
+ * values are clamped to 0 .. 1; NAN is rejected. The image may be on any
+ * device. Fails with TN_ERR_SHAPE or TN_ERR_DTYPE for other tensors, and with
+ * TN_ERR_UNSUPPORTED without libpng. */
 TN_API tn_status tn_events_image(tn_events *events, const char *tag,
                                  tn_tensor *image, int64_t step);
 
-/* Writes a text, UTF-8 (else TN_ERR_ARGUMENT). TensorBoard shows it as
+/* Writes a text in UTF-8 (else TN_ERR_ARGUMENT). TensorBoard shows it as
  * Markdown. */
 TN_API tn_status tn_events_text(tn_events *events, const char *tag,
                                 const char *text, int64_t step);
 
-/* A hyperparameter: a number if text is NULL, else a text. Closed: the struct
+/* A hyperparameter: a number if text is NULL, else a string. Closed: the struct
  * never changes. */
 typedef struct tn_hyperparameter {
     const char *name;

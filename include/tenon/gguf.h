@@ -68,8 +68,8 @@ enum {
     TN_GGUF_NONE = 13 /* no such key */
 };
 
-/* A text within the file. It does not end with a NUL, and may contain some.
- * It is not checked for UTF-8. Closed: the struct never changes. */
+/* A string within the file. It does not end with a NUL, and may contain NULs.
+ * It is not checked for valid UTF-8. Closed: the struct never changes. */
 typedef struct tn_gguf_bytes {
     const char *text;
     size_t bytes;
@@ -86,21 +86,23 @@ TN_API tn_gguf_kind tn_gguf_kind_of(const tn_gguf *file, const char *key);
 TN_API tn_gguf_kind tn_gguf_item_kind(const tn_gguf *file, const char *key);
 TN_API int64_t tn_gguf_length(const tn_gguf *file, const char *key);
 
-/* Return the value of a key that is a text. tn_gguf_text returns a string that
- * ends with a NUL. It fails for a text that contains NULs, which tn_gguf_texts
- * can read: it returns the items of a list of texts, or the one text, in an
- * array of tn_gguf_length elements. Both are valid while file lives. Nothing
- * of a list is copied. Return NULL with TN_ERR_ARGUMENT if there is no such
- * key, or TN_ERR_DTYPE if the value has another type. */
+/* Return the value of a key that is a string or a list of strings. tn_gguf_text
+ * returns one string that ends with a NUL. It fails for a string that contains
+ * NULs. tn_gguf_texts also reads strings that contain NULs: it returns the
+ * items of a list of strings, or the one string, in an array of tn_gguf_length
+ * elements. Both results are valid while file lives. The items of a list are
+ * not copied. Return NULL with TN_ERR_ARGUMENT if there is no such key, or
+ * TN_ERR_DTYPE if the value has another type. */
 TN_API const char *tn_gguf_text(const tn_gguf *file, const char *key);
 TN_API const tn_gguf_bytes *tn_gguf_texts(const tn_gguf *file,
                                           const char *key);
 
 /* Copy the number or the list of numbers of a key to out, which has room for
  * `count` elements. tn_gguf_ints reads integers and bools, tn_gguf_reals reads
- * floating numbers, too. On failure out is unchanged. Fail with TN_ERR_ARGUMENT
- * if there is no such key, count is not tn_gguf_length, or a number does not
- * fit in int64_t, or with TN_ERR_DTYPE if the value has another type. */
+ * floating-point numbers, too. On failure out is unchanged. Fail with
+ * TN_ERR_ARGUMENT if there is no such key, count is not tn_gguf_length, or a
+ * number does not fit in int64_t, or with TN_ERR_DTYPE if the value has another
+ * type. */
 TN_API tn_status tn_gguf_ints(const tn_gguf *file, const char *key,
                               int64_t *out, int64_t count);
 TN_API tn_status tn_gguf_reals(const tn_gguf *file, const char *key,
@@ -120,10 +122,10 @@ TN_API bool tn_gguf_has(const tn_gguf *file, const char *name);
  * for a block format its code: TN_BLOCK plus GGUF's number of the type), its
  * number of dimensions, its shape in PyTorch's order (GGUF files store it
  * reversed), the address of its elements or blocks in row-major order, and
- * their size. A row, which is the last dimension, holds whole blocks. The dtype
- * is TN_DTYPE_NONE for types that Tenon does not read. If file has no tensor of
- * that name, the calls return NULL, TN_DTYPE_NONE or 0. The pointers are valid
- * while file lives. Cannot fail. */
+ * their size. Each row (the last dimension) consists of complete blocks. The
+ * dtype is TN_DTYPE_NONE for types that Tenon does not read. If file has no
+ * tensor of that name, the calls return NULL, TN_DTYPE_NONE or 0. The pointers
+ * are valid while file lives. Cannot fail. */
 TN_API const char *tn_gguf_type(const tn_gguf *file, const char *name);
 TN_API tn_dtype tn_gguf_dtype(const tn_gguf *file, const char *name);
 TN_API int tn_gguf_ndim(const tn_gguf *file, const char *name);

@@ -54,16 +54,16 @@ tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options);
 
 /* Returns loss times the scale. Differentiable. A loss of a half type is
  * converted to float32, because the product may exceed the range of the half
- * type. Returns NULL for NULL. */
+ * type. Returns NULL if loss is NULL. */
 TN_API tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler,
                                        tn_tensor *loss);
 
 /* Divides the gradients of optim's parameters by the scale, in place. The step
  * divides them itself, so this call is needed only to read or change the
  * gradients before the step (tn_clip_grad_norm). Fails with TN_ERR_STATE if
- * optim was unscaled since the last update, or if no parameter has a gradient.
- * Fails with TN_ERR_DTYPE if a gradient is float16, because parameters must
- * stay float32. */
+ * this call was made for optim since the last update, or if no parameter has a
+ * gradient. Fails with TN_ERR_DTYPE if a gradient is float16, because
+ * parameters must stay float32. */
 TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
                                         tn_optim *optim);
 
@@ -92,8 +92,8 @@ typedef struct tn_grad_scaler_state {
 /* Returns the scaler's state, or zeros for NULL. Cannot fail. */
 TN_API tn_grad_scaler_state
 tn_grad_scaler_snapshot(const tn_grad_scaler *scaler);
-/* Sets the scaler's state. Unscaling and steps since the last update no longer
- * count. Fails with TN_ERR_ARGUMENT, with nothing changed, if a value is out of
+/* Sets the scaler's state. Forgets unscaling and steps since the last update.
+ * Fails with TN_ERR_ARGUMENT, with nothing changed, if a value is out of
  * range. */
 TN_API tn_status tn_grad_scaler_restore(tn_grad_scaler *scaler,
                                           tn_grad_scaler_state state);

@@ -18,17 +18,17 @@
  *         tn_optim_step(j.opt);
  *     }
  *
- * A replay gives the same bits as the step itself. Each replay draws new random
- * numbers from the calling thread's generator. On a device with CUDA graphs a
- * replay is one call of the driver, or a few if random numbers are drawn. On
- * other devices it saves the operators' overhead on the CPU, which matters for
- * small tensors.
+ * The results of a replay are bit-identical to those of the step itself. Each
+ * replay draws new random numbers from the calling thread's generator. On a
+ * device with CUDA graphs a replay is one call of the driver, or a few if
+ * random numbers are drawn. On other devices it saves the operators' overhead
+ * on the CPU, which matters for small tensors.
  *
  * A graph belongs to one device. Its work must not depend on values that the
  * host computes: the step must not read numbers (tn_item, sizes that depend on
- * values), copy arrays in, or call tn_optim_step. A step that does fails.
- * Shapes, and numbers given to operators, are fixed by the recording. Autocast
- * and no_grad regions must begin and end inside the step.
+ * values), copy arrays in, or call tn_optim_step. Otherwise tn_graph_record
+ * fails. Shapes, and numbers given to operators, are fixed by the recording.
+ * Autocast and no_grad regions must begin and end inside the step.
  *
  * Threads: A graph contains the work of the recording thread only. One thread
  * at a time may update or replay a graph.
@@ -53,9 +53,9 @@ typedef tn_status (*tn_graph_fn)(void *context);
  * that are written in place (parameters, gradients), get new values with each
  * replay. All memory that the step uses stays allocated until the graph is
  * freed. The open scope owns the graph. Returns NULL with the error of step if
- * step fails. Returns NULL with TN_ERR_STATE if the step does what cannot be
- * replayed, if a graph is being recorded, or if an error is pending; with
- * TN_ERR_ARGUMENT if step is NULL; and with TN_ERR_MEMORY if memory runs
+ * step fails. Returns NULL with TN_ERR_STATE if the step makes a call that
+ * cannot be replayed, if a graph is being recorded, or if an error is pending;
+ * with TN_ERR_ARGUMENT if step is NULL; and with TN_ERR_MEMORY if memory runs
  * out. */
 TN_API tn_graph *tn_graph_record(tn_graph_fn step, void *context);
 
@@ -76,9 +76,9 @@ TN_API tn_status tn_graph_replay(tn_graph *graph);
 
 /* Returns the number of recorded operations, or 0 for NULL. Cannot fail. */
 TN_API int64_t tn_graph_count(const tn_graph *graph);
-/* Returns the number of calls of the device's plugin per replay. It is the
- * number of recorded operations, or less if the plugin can replay sequences
- * itself. 0 for NULL. Cannot fail. */
+/* Returns the number of calls of the device's plugin per replay: the number of
+ * recorded operations, or less if the plugin can replay sequences itself. 0 for
+ * NULL. Cannot fail. */
 TN_API int64_t tn_graph_calls(const tn_graph *graph);
 
 /* Returns whether the calling thread is recording a graph. Cannot fail. */

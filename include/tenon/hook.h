@@ -93,7 +93,7 @@ tn_tensor_register_post_accumulate_grad_hook(tn_tensor *x,
                                              tn_accumulated_hook hook,
                                              void *context);
 
-/* Makes a tensor x that is no leaf keep its gradient like a leaf:
+/* Makes a tensor x that is not a leaf keep its gradient like a leaf:
  * tn_tensor_grad returns it, and later passes add to it. It is the gradient
  * after x's hooks. Does nothing for a leaf. Fails with TN_ERR_STATE if x does
  * not require a gradient. Source: torch.Tensor.retain_grad. */

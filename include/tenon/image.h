@@ -18,6 +18,10 @@
  * libpng and libjpeg are optional. If Tenon was built without the one that is
  * needed, calls fail with TN_ERR_UNSUPPORTED and name its Debian package.
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * Threads: Any thread may call these functions. A tn_image_folder does not
  * change, so threads may share it. Link with `pkg-config --libs tenon-media`.
  */
@@ -31,24 +35,25 @@ extern "C" {
 #endif
 
 /* ---- reading --------------------------------------------------------------
- * Read are PNG (1 to 16 bits, grey, palette, colour, alpha or a transparent
- * colour, interlaced) and JPEG (baseline and progressive, grey and colour).
- * Gamma and colour profiles are ignored, as in torchvision. CMYK JPEG files
- * and other formats (GIF, WebP, BMP, TIFF ...) are rejected by name
- * (TN_ERR_FORMAT). So are files that are truncated or damaged: there is no
- * partial result. */
+ * These formats are read: PNG (1 to 16 bits, grey, palette, colour, alpha or a
+ * transparent colour, interlaced) and JPEG (baseline and progressive, grey and
+ * colour). Gamma and colour profiles are ignored, as in torchvision. CMYK JPEG
+ * files and other formats (GIF, WebP, BMP, TIFF ...) are rejected
+ * (TN_ERR_FORMAT), and the message names the format. Truncated or damaged files
+ * are rejected too: there is no partial result. */
 
 /* Options of tn_image_load and tn_image_decode:
  *
  *   channels    1, 2, 3 or 4; 0: as in the file. A palette counts as 3, or 4
  *               with transparency. Colour becomes grey by 0.299 R + 0.587 G +
- *               0.114 B. Alpha that the file lacks is opaque; alpha that is not
- *               wanted is dropped, without blending
+ *               0.114 B; the grey of a JPEG file is its stored luma, as with
+ *               torchvision's ImageReadMode.GRAY. Alpha that the file lacks is
+ *               opaque; alpha that is not wanted is dropped, without blending
  *   hwc         returns (H, W, C) instead of (C, H, W)
  *   dtype       TN_U8: 0 .. 255; samples of 16 bits lose their low byte.
  *               TN_I32: the file's values; 0 .. 65535 if it has 16 bits, else
  *               0 .. 255. TN_F32: 0 .. 1
- *   exif        turns and mirrors the image as its EXIF orientation says
+ *   exif        rotates and mirrors the image by its EXIF orientation
  *   min_side    0, or the shorter side in pixels that is needed. A JPEG file is
  *               then decoded at 1/2, 1/4 or 1/8 of its size, which is faster,
  *               if the shorter side stays at least this long. No effect on PNG */
@@ -67,7 +72,7 @@ TN_OPTIONS_STRUCT(tn_image_decode, TN_IMAGE_LOAD_OPTIONS_LIST);
 
 /* Loads an image file, or decodes one in memory. The tensor is contiguous and
  * on the device "cpu"; the open scope owns it. Returns NULL with TN_ERR_IO if
- * the file cannot be read, TN_ERR_FORMAT if it is no valid image, or if its
+ * the file cannot be read, TN_ERR_FORMAT if it is not a valid image, or if its
  * pixels would take more than tn_unpack_limit bytes, TN_ERR_UNSUPPORTED without
  * the library for its format, or TN_ERR_MEMORY. */
 TN_API tn_tensor *tn_image_load_with(const char *path,
@@ -75,7 +80,8 @@ TN_API tn_tensor *tn_image_load_with(const char *path,
 TN_API tn_tensor *tn_image_decode_with(const void *data, size_t bytes,
                                        const tn_image_decode_options *options);
 
-/* What a file says about its image. Set size = sizeof(tn_image_info) first. */
+/* The properties of an image from the header of its file. Set size =
+ * sizeof(tn_image_info) first. */
 typedef struct tn_image_info {
     size_t size;          /* sizeof(tn_image_info) */
     const char *format;   /* "png" or "jpeg": a string constant */
@@ -116,8 +122,8 @@ TN_OPTIONS_STRUCT(tn_image_encode, TN_IMAGE_SAVE_OPTIONS_LIST);
  * uint8 is written as it is. float32 is multiplied by 255, rounded, and
  * clamped to 0 .. 255; NaN is rejected. int32 is written to PNG with 16 bits;
  * values outside of 0 .. 65535 are rejected (TN_ERR_ARGUMENT). JPEG takes 1 or
- * 3 channels. Fails with TN_ERR_ARGUMENT for another extension, TN_ERR_SHAPE
- * or TN_ERR_DTYPE if the tensor is no image, TN_ERR_IO if the file cannot be
+ * 3 channels. Fails with TN_ERR_ARGUMENT for another extension, TN_ERR_SHAPE or
+ * TN_ERR_DTYPE if the tensor is not an image, TN_ERR_IO if the file cannot be
  * written, TN_ERR_UNSUPPORTED without the library, or TN_ERR_MEMORY. */
 TN_API tn_status tn_image_save_with(const char *path, const tn_tensor *image,
                                     const tn_image_save_options *options);
@@ -160,7 +166,7 @@ TN_API tn_tensor *tn_image_grid_with(const tn_tensor *batch,
                                      const tn_image_grid_options *options);
 
 /* ---- data sets -------------------------------------------------------------
- * A transform makes a sample's image from the image as it was read, (C, H, W),
+ * A transform makes a sample's image from the image in the file, (C, H, W),
  * uint8, on the device "cpu". It returns a tensor that the open scope owns, or
  * NULL with the error set. A loader's workers call it from several threads at
  * once. Random transforms use the thread's generator, which a loader sets from
@@ -179,8 +185,8 @@ TN_API tn_tensor *tn_image_grid_with(const tn_tensor *batch,
  */
 typedef tn_tensor *(*tn_image_transform)(tn_tensor *image, void *context);
 
-/* A list of images: a folder with a folder for each class, as in "train/cat/
- * 7.jpg". Source: torchvision.datasets.ImageFolder. */
+/* A list of images from a folder that has a folder for each class, as in
+ * "train/cat/7.jpg". Source: torchvision.datasets.ImageFolder. */
 typedef struct tn_image_folder tn_image_folder;
 
 /* Lists a folder. The names of its folders, sorted by strcmp, are the classes
@@ -249,8 +255,8 @@ TN_API tn_dataset *tn_dataset_mnist_with(const char *folder, bool train,
 /* The images of CIFAR-10 from the binary files data_batch_1.bin ..
  * data_batch_5.bin, or test_batch.bin if train is false, or of CIFAR-100 from
  * train.bin, or test.bin. They may have the ending .gz. x is (3, 32, 32),
- * uint8; y is the class, int64: of CIFAR-100 the fine one of 100, or with
- * .coarse the one of 20. Otherwise like tn_dataset_mnist. */
+ * uint8; y is the class, int64: for CIFAR-100 one of the 100 fine classes, or
+ * with .coarse one of the 20 coarse ones. Otherwise like tn_dataset_mnist. */
 TN_OPTIONS_STRUCT(tn_dataset_cifar10, TN_DATASET_MNIST_OPTIONS_LIST);
 #define TN_DATASET_CIFAR10_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_dataset_cifar10, TN_DATASET_MNIST_OPTIONS_LIST)

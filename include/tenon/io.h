@@ -61,14 +61,14 @@ TN_API int tn_safetensors_descriptor(const tn_safetensors *file,
                                      int64_t *out_data);
 
 /* Return the number of tensors, and the name of tensor i, or NULL if i is out
- * of range. Tensors are numbered in the order of their data in the file. The
- * name is valid while file lives. Cannot fail. */
+ * of range. Tensors are in the order of their data in the file. The name is
+ * valid while file lives. Cannot fail. */
 TN_API int tn_safetensors_count(const tn_safetensors *file);
 TN_API const char *tn_safetensors_name(const tn_safetensors *file, int i);
 /* Returns whether there is a tensor of that name. Cannot fail. */
 TN_API bool tn_safetensors_has(const tn_safetensors *file, const char *name);
-/* Returns the text of key in the file's metadata, or NULL if there is none. The
- * string is valid while file lives. */
+/* Returns the string that key has in the file's metadata, or NULL if there is
+ * none. The string is valid while file lives. */
 TN_API const char *tn_safetensors_metadata(const tn_safetensors *file,
                                            const char *key);
 
@@ -97,10 +97,10 @@ TN_API tn_status tn_safetensors_read(tn_safetensors *file, const char *name,
                                      void *out, size_t bytes);
 
 /* Writes count tensors with their names, and metadata_count pairs of key and
- * text (0 and NULL for none). On failure the old file is unchanged. Fails with
- * TN_ERR_ARGUMENT if a name is repeated or not UTF-8, TN_ERR_IO if the file
- * cannot be written, TN_ERR_STATE while an error is pending, or TN_ERR_MEMORY
- * if memory runs out. */
+ * string (0 and NULL for none). On failure the old file is unchanged. Fails
+ * with TN_ERR_ARGUMENT if a name is repeated or not UTF-8, TN_ERR_IO if the
+ * file cannot be written, TN_ERR_STATE while an error is pending, or
+ * TN_ERR_MEMORY if memory runs out. */
 TN_API tn_status tn_safetensors_save(const char *path,
                                      const char *const *names,
                                      tn_tensor *const *tensors, int count,
@@ -157,8 +157,8 @@ TN_API tn_status tn_file_write(tn_file *file, const void *data, size_t bytes);
 /* Loads the tensor in an IDX file, which may be gzipped: uint8, int8, int16,
  * int32, float32 or float64, as the file says. The tensor is on the current
  * device, and the open scope owns it. Returns NULL with TN_ERR_IO if the file
- * cannot be read, TN_ERR_FORMAT if it is no valid IDX file, or TN_ERR_MEMORY if
- * memory runs out. Source: Y. LeCun's description of the MNIST files. */
+ * cannot be read, TN_ERR_FORMAT if it is not a valid IDX file, or TN_ERR_MEMORY
+ * if memory runs out. Source: Y. LeCun's description of the MNIST files. */
 TN_API tn_tensor *tn_idx_load(const char *path);
 
 /* ---- comma-separated values ---------------------------------------------
@@ -167,15 +167,15 @@ TN_API tn_tensor *tn_idx_load(const char *path);
  * a UTF-8 byte order mark, and blanks and tabs around a cell are ignored.
  *
  * A cell is a number as strtod reads it in the C locale: "1", "-2.5e3", "inf",
- * "nan", "0x1p4". A number that a floating dtype cannot represent exactly is
- * rounded once (float16 and narrower types: from float64). A number out of
+ * "nan", "0x1p4". A number that a floating-point dtype cannot represent exactly
+ * is rounded once (float16 and narrower types: from float64). A number out of
  * range, or a fraction for an integer dtype, is rejected: 300 and 1.5 as uint8,
  * 1e999 as float32. */
 
-/* Numbers for the texts of a column: the first distinct text is 0, the next 1,
- * and so on (as in pandas.factorize). The same object may be used for several
- * files, one after another: a text keeps its number, and new texts get the next
- * ones.
+/* Codes for the strings of a column: the first distinct string has code 0, the
+ * next one 1, and so on (as in pandas.factorize). The same object may be used
+ * for several files, one after another: a string keeps its code, and new
+ * strings get the next codes.
  *
  *     tn_categories *kinds = tn_categories_new();
  *     tn_tensor *x = tn_csv_load("iris.csv", .category = -1,
@@ -186,8 +186,8 @@ typedef struct tn_categories tn_categories;
 /* Makes an empty set of categories, which the open scope owns. Returns NULL on
  * failure (TN_ERR_MEMORY). */
 TN_API tn_categories *tn_categories_new(void);
-/* Return the number of texts, and text i, or NULL if i is out of range. The
- * text is valid while categories lives. Cannot fail. */
+/* Return the number of strings, and string i, or NULL if i is out of range. The
+ * string is valid while categories lives. Cannot fail. */
 TN_API int64_t tn_categories_count(const tn_categories *categories);
 TN_API const char *tn_categories_name(const tn_categories *categories,
                                       int64_t i);
@@ -195,8 +195,8 @@ TN_API const char *tn_categories_name(const tn_categories *categories,
 /* Options of tn_csv_load:
  *   skip_rows    number of lines to skip, such as a header
  *   empty        value of an empty cell; without it, empty cells are rejected
- *   category     number of a column of texts; -1 is the last column
- *   categories   receives the texts of that column; lent */
+ *   category     index of a column of strings; -1 is the last column
+ *   categories   receives the strings of that column; lent */
 #define TN_CSV_LOAD_OPTIONS_LIST(X)                                           \
     X(char, delimiter, ',')                                                   \
     X(int, skip_rows, 0)                                                      \

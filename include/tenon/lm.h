@@ -1,9 +1,10 @@
 /* <tenon/lm.h>: language models.
  *
- * A folder of Hugging Face (config.json and safetensors files) becomes a module
- * tree with the names of its weights. The model runs, trains and is saved as
- * the same kind of folder, which transformers opens. A GGUF file of llama.cpp
- * becomes the same tree; its weights may stay in their blocks.
+ * Opens a model in the format of Hugging Face (a folder with config.json and
+ * safetensors files) as a module tree that has the names of its weights. The
+ * model runs, trains and is saved as the same kind of folder, which
+ * transformers opens. A GGUF file of llama.cpp becomes the same tree; its
+ * weights may stay quantised.
  *
  *     tn_lm *lm = tn_lm_open("SmolLM2-135M");
  *     tn_tokenizer *tokenizer = tn_tokenizer_open("SmolLM2-135M");
@@ -21,11 +22,11 @@
  * DistilBERT and MPNet.
  *
  * Reproducible results: tn_lm_decode, tn_lm_generate, tn_lm_batch, tn_lm_score
- * and tn_lm_embed give each sequence the same bits, whatever other sequences
- * are in the batch, however the prompt is cut into blocks, and for any number
- * of threads. This holds on the devices cpu and reference; vendors' libraries
- * on GPUs do not guarantee it. tn_forward of the module uses faster orders of
- * summation, so its logits may differ in the last bits.
+ * and tn_lm_embed compute bit-identical results for a sequence whatever other
+ * sequences are in the batch, however the prompt is cut into blocks, and for
+ * any number of threads. This holds on the devices cpu and reference; vendors'
+ * libraries on GPUs do not guarantee it. tn_forward of the module uses faster
+ * orders of summation, so its logits may differ in the last bits.
  *
  * Link with `pkg-config --libs tenon-lm`.
  *
@@ -84,7 +85,7 @@ TN_API tn_lm *tn_lm_open_with(const char *path,
  * (time), int64. attention_mask has the shape of input_ids and is 0 at padding.
  * The output is logits (batch, time, vocabulary) for a decoder, and the last
  * hidden states (batch, time, hidden) for an encoder; without the batch
- * dimension if input_ids have none. NULL for NULL. */
+ * dimension if input_ids have none. Returns NULL if lm is NULL. */
 TN_API tn_module *tn_lm_module(tn_lm *lm);
 
 /* Runs the model on ids (batch, time) and stores hidden states (batch, time,
@@ -124,7 +125,7 @@ TN_API tn_status tn_lm_info(const tn_lm *lm, tn_lm_sizes *sizes);
  * when it begins, in blocks of 64 positions. */
 typedef struct tn_lm_cache tn_lm_cache;
 
-/* Makes a cache for at most `sequences` sequences, numbered from 0.
+/* Makes a cache for at most `sequences` sequences, with indices from 0.
  *
  *   dtype   float32, float16 or bfloat16; default: that of the model. A
  *           narrower dtype saves memory; keys and values are rounded
@@ -146,8 +147,8 @@ TN_API tn_status tn_lm_cache_begin(tn_lm_cache *cache, int i,
                                    int64_t positions, int64_t prompt);
 /* Frees the memory of sequence i. Cannot fail for a valid i. */
 TN_API tn_status tn_lm_cache_end(tn_lm_cache *cache, int i);
-/* Removes the tokens of sequence i from position `length` on. On failure the
- * sequence is unchanged. */
+/* Keeps the first `length` tokens of sequence i and removes the rest. On
+ * failure the sequence is unchanged. */
 TN_API tn_status tn_lm_cache_cut(tn_lm_cache *cache, int i, int64_t length);
 /* Begins sequence i with the first `length` tokens of sequence `from`. Their
  * keys and values are copied instead of computed. So several texts can continue
@@ -174,7 +175,7 @@ TN_API int64_t tn_lm_cache_length(const tn_lm_cache *cache, int i);
 
 /* New tokens of a sequence of a cache. Closed. */
 typedef struct tn_lm_tokens {
-    int sequence;        /* its number in the cache */
+    int sequence;        /* its index in the cache */
     const int64_t *ids;
     int64_t count;       /* at least 1 */
     bool all_logits;     /* false: logits for the last token only */
@@ -193,7 +194,7 @@ TN_API tn_tensor *tn_lm_decode(tn_lm_cache *cache, const tn_lm_tokens *list,
 /* A token that was generated. Closed. */
 typedef struct tn_lm_token {
     int request;     /* what tn_lm_batch_add returned; in tn_lm_generate the
-                        number of the sample */
+                        index of the sample */
     int64_t id;
     int64_t index;   /* 0 for the first generated token */
     double logprob;  /* its natural log-probability, by the model's logits
@@ -280,9 +281,9 @@ typedef struct tn_lm_batch tn_lm_batch;
  *   reuse        whether requests share work. If a prompt begins with the same
  *                tokens as another request, running or ended, it reuses their
  *                keys and values. So a turn of a chat computes only its new
- *                tokens. Results have the same bits as without reuse. An ended
- *                request keeps its cache memory until another request needs
- *                it. If the model's weights change, make a new batch */
+ *                tokens. Results are bit-identical to those without reuse. An
+ *                ended request keeps its cache memory until another request
+ *                needs it. If the model's weights change, make a new batch */
 #define TN_LM_BATCH_NEW_OPTIONS_LIST(X)                                       \
     X(int64_t, block, 512)                                                    \
     X(tn_dtype, cache_dtype, TN_DTYPE_NONE)                                   \
@@ -294,9 +295,9 @@ TN_API tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
                                          const tn_lm_batch_new_options *options);
 
 /* Adds a request whose prompt is the `count` tokens ids. Copies the tokens, the
- * biases and the stop sequences. Returns the request's number. Numbers begin at
- * 0, and none is used twice. Returns a negative status on failure, such as
- * TN_ERR_STATE if the batch is full. */
+ * biases and the stop sequences. Returns the request's id. Ids begin at 0 and
+ * are not reused. Returns a negative status on failure, such as TN_ERR_STATE if
+ * the batch is full. */
 TN_API int tn_lm_batch_add_with(tn_lm_batch *batch, const int64_t *ids,
                                 int64_t count,
                                 const tn_lm_batch_add_options *options);

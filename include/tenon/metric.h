@@ -33,10 +33,10 @@ typedef struct tn_metric tn_metric;
 /* Adds a batch. The arguments of classification metrics are
  *
  *   prediction  one of:
- *               (N, C, ...) floating: scores; the class with the greatest
+ *               (N, C, ...) floating-point: scores; the class with the largest
  *               score is predicted
  *               (N, ...) integer: predicted classes
- *               (N, ...) floating: probabilities of class 1
+ *               (N, ...) floating-point: probabilities of class 1
  *   target      (N, ...), an integer dtype or bool: classes from 0
  *
  * tn_metric_auroc, tn_metric_r2, tn_metric_mean and tn_metric_running_mean
@@ -64,7 +64,8 @@ TN_API tn_tensor *tn_metric_matrix(tn_metric *metric);
 /* Removes all batches from the metric. */
 TN_API tn_status tn_metric_reset(tn_metric *metric);
 
-/* Returns the metric's name, such as "accuracy" or "f1". NULL for NULL. */
+/* Returns the metric's name, such as "accuracy" or "f1". Returns NULL if metric
+ * is NULL. */
 TN_API const char *tn_metric_name(const tn_metric *metric);
 
 /* ---- the metrics ---------------------------------------------------------
@@ -75,7 +76,7 @@ TN_API const char *tn_metric_name(const tn_metric *metric);
 /* Options of tn_metric_accuracy:
  *
  *   top_k         a prediction is right if the target is among the k classes
- *                 with the greatest scores
+ *                 with the largest scores
  *   threshold     a probability above it predicts class 1
  *   ignore_index  samples with this target are left out; may be negative */
 #define TN_METRIC_ACCURACY_OPTIONS_LIST(X)                                    \
@@ -144,23 +145,23 @@ tn_metric_mean_iou_with(int64_t classes,
                         const tn_metric_mean_iou_options *options);
 
 /* The area under the ROC curve: the probability that a sample of class 1 has a
- * greater score than a sample of class 0, where equal scores count as one half.
- * prediction: floating scores, shaped as target. target: 0 or 1. The value is
- * exact, so the metric stores all scores and targets. tn_metric_value fails
- * with TN_ERR_STATE if a class has no sample, with TN_ERR_ARGUMENT if a score
- * is NaN or a target is neither 0 nor 1. */
+ * larger score than a sample of class 0, where equal scores count as one half.
+ * prediction: floating-point scores, shaped as target. target: 0 or 1. The
+ * value is exact, so the metric stores all scores and targets. tn_metric_value
+ * fails with TN_ERR_STATE if a class has no sample, with TN_ERR_ARGUMENT if a
+ * score is NaN or a target is neither 0 nor 1. */
 TN_API tn_metric *tn_metric_auroc(void);
 
 /* The coefficient of determination, 1 - sum((y - p)^2) / sum((y - mean(y))^2),
- * for predictions p and targets y. prediction and target: floating, both (N) or
- * (N, outputs). The value is the mean over the outputs. If all targets are
- * equal, it is 1 if all predictions are exact, else 0. tn_metric_value fails
- * with TN_ERR_STATE for fewer than 2 samples. */
+ * for predictions p and targets y. prediction and target: floating-point, both
+ * (N) or (N, outputs). The value is the mean over the outputs. If all targets
+ * are equal, it is 1 if all predictions are exact, else 0. tn_metric_value
+ * fails with TN_ERR_STATE for fewer than 2 samples. */
 TN_API tn_metric *tn_metric_r2(void);
 
 /* The mean of all elements of prediction in all updates, for losses.
- * prediction: a floating tensor of any shape. target: NULL, or weights shaped
- * as prediction, for the weighted mean. */
+ * prediction: a floating-point tensor of any shape. target: NULL, or weights
+ * shaped as prediction, for the weighted mean. */
 TN_API tn_metric *tn_metric_mean(void);
 
 /* The mean over the last `window` updates (1 to 2^20) of the mean of

@@ -59,9 +59,8 @@ typedef struct tn_module_class {
     /* Called by tn_forward. For a module with one input and one output; NULL if
      * the class has a forward_list. */
     tn_tensor *(*forward)(tn_module *self, tn_tensor *input);
-    /* Writes the text between the parentheses of a printed module,
-     * "in_features=3, out_features=4", into text, which holds room bytes. May
-     * be NULL. */
+    /* Writes what a printed module has between its parentheses, "in_features=3,
+     * out_features=4", into text, which holds room bytes. May be NULL. */
     void (*describe)(const tn_module *self, char *text, size_t room);
     /* Frees what the instance holds, except registered objects. May be NULL. */
     void (*release)(tn_module *self);
@@ -69,8 +68,9 @@ typedef struct tn_module_class {
      * in[] has an element for each input of the signature; it is NULL if an
      * optional input was left out. out[] has an element for each output, NULL
      * at first. The function sets them to tensors owned by the open scope. The
-     * caller wants the first out_count, at least 1. If one of these stays NULL,
-     * the forward has failed. The others need not be computed. */
+     * caller needs the first out_count outputs, at least 1. If one of these
+     * stays NULL, the forward has failed. Further outputs need not be
+     * computed. */
     void (*forward_list)(tn_module *self, tn_tensor *const *in, int in_count,
                          tn_tensor **out, int out_count);
     /* The names of inputs and outputs, with '?' after an input that may be left
@@ -78,13 +78,13 @@ typedef struct tn_module_class {
      * and as many outputs. NULL means one input and one output. */
     const char *signature;
     /* Called by tn_module_clone after it has copied the members of from to self
-     * bit by bit and replaced pointers to registered objects. The function must
-     * give self its own copy of, or reference to, everything that release
-     * frees. Required if there is a release. */
+     * bit by bit and replaced pointers to registered objects. For everything
+     * that release frees, the function must give self a copy or a reference of
+     * its own. Required if there is a release. */
     tn_status (*clone)(tn_module *self, const tn_module *from);
     /* For a module that is used as a parametrization (nn_parametrize.h): sets
      * out[i], for each required input i, to a tensor from which forward computes
-     * value. out[0] that stays NULL means that there is none. May be NULL. */
+     * value. If out[0] stays NULL, there is no such tensor. May be NULL. */
     tn_status (*right_inverse)(tn_module *self, tn_tensor *value,
                                tn_tensor **out);
 } tn_module_class;
@@ -286,19 +286,19 @@ tn_module_register_full_backward_list_hook(tn_module *module,
 /* Switches recomputation (gradient checkpointing, recompute.h) on or off for
  * module. While recording, tn_forward then saves only the module's input, and
  * the backward pass runs the module again. This needs less memory, and the
- * gradients have the same bits. Buffers that forward changes (running averages
+ * gradients are bit-identical. Buffers that forward changes (running averages
  * of batch norm) change twice. Returns module. */
 TN_API void *tn_module_set_recompute(tn_module *module, bool on);
 
-/* These two calls serve a module whose forward takes arguments that are not
- * tensors, and therefore is a function of its own. Code between tn_module_begin
- * and tn_module_end runs as the forward of the module does within tn_forward:
- * with its path in error messages, and with its hooks. tn_module_begin runs the
- * hooks before forward; they may replace elements of inputs[]. It sets all
- * elements to NULL if a hook failed or inputs[0] was NULL. inputs[] must be
- * valid until tn_module_end. tn_module_end moves out[0] .. out[count - 1] to
- * the caller's scope and returns true. If one of them is NULL, it sets all of
- * them to NULL and returns false.
+/* tn_module_begin and tn_module_end are for a module whose forward has
+ * arguments that are not tensors, so that tn_forward cannot call it. Code
+ * between tn_module_begin and tn_module_end runs as the forward of the module
+ * does within tn_forward: with its path in error messages, and with its hooks.
+ * tn_module_begin runs the hooks before forward; they may replace elements of
+ * inputs[]. It sets all elements to NULL if a hook failed or inputs[0] was
+ * NULL. inputs[] must be valid until tn_module_end. tn_module_end moves out[0]
+ * .. out[count - 1] to the caller's scope and returns true. If one of them is
+ * NULL, it sets all of them to NULL and returns false.
  *
  *     tn_tensor *in[] = {x}, *out;
  *     tn_module_call call = tn_module_begin(net, in, 1);
@@ -344,15 +344,15 @@ TN_API void tn_module_walk(tn_module *module,
 TN_API void *tn_module_train(tn_module *module, bool on);
 #define tn_module_eval(module) tn_module_train(module, false)
 
-/* Moves parameters and buffers to device, and converts those with a floating
- * dtype to dtype; integers keep theirs. Either option may be left out.
+/* Moves parameters and buffers to device, and converts floating-point ones to
+ * dtype; integer tensors keep their dtype. Either option may be left out.
  * Gradients are removed. The tensors stay the same objects, so pointers to them
  * in the module and in optimizers stay valid. The state of an optimizer is not
  * converted, so make the optimizer afterwards. Returns module. On failure,
  * nothing is changed and the result is NULL, with TN_ERR_ARGUMENT if neither
- * option is given, TN_ERR_DTYPE if dtype is not floating, TN_ERR_STATE if a
- * buffer is the result of a recorded operator, or TN_ERR_MEMORY if memory runs
- * out. Source: torch.nn.Module.to. */
+ * option is given, TN_ERR_DTYPE if dtype is not a floating-point dtype,
+ * TN_ERR_STATE if a buffer is the result of a recorded operator, or
+ * TN_ERR_MEMORY if memory runs out. Source: torch.nn.Module.to. */
 #define TN_MODULE_TO_OPTIONS_LIST(X)                                          \
     X(tn_device *, device, NULL)                                              \
     X(tn_dtype, dtype, TN_DTYPE_NONE)
@@ -453,10 +453,10 @@ TN_API tn_status tn_summary_with(FILE *file, tn_module *module,
                                  const tn_summary_options *options);
 
 /* Makes a list of the parameters of a module and all modules below it, for an
- * optimizer. They are in the order of registration, and a shared one is listed
- * once. Frozen parameters (tn_module_set_requires_grad) are listed, too; an
- * optimizer skips those without a gradient. The open scope owns the list, which
- * holds references to the tensors. NULL for NULL. */
+ * optimizer. They are in the order of registration, and a shared parameter is
+ * listed once. Frozen parameters (tn_module_set_requires_grad) are listed, too;
+ * an optimizer skips those without a gradient. The open scope owns the list,
+ * which holds references to the tensors. Returns NULL if module is NULL. */
 TN_API tn_parameter_list *tn_parameters(tn_module *module);
 
 /* Makes a list of the parameters and buffers, as tn_module_save writes them and
@@ -529,7 +529,7 @@ typedef struct tn_load_difference {
     const char *text;    /* the difference as a sentence */
 } tn_load_difference;
 
-/* Return the number of differences, difference i, and the text of all
+/* Return the number of differences, difference i, and a string with all
  * differences, one on each line, without a newline after the last. The order is
  * that of the module's names, followed by that of the file's. The report owns
  * the results. If i is out of range, the result is NULL. Cannot fail. */

@@ -44,13 +44,15 @@ TN_API tn_module *tn_nn_multihead_attention_with(
 /* Signature: "query, key?, value?, key_padding_mask?, attn_mask? -> output,
  * weights". If key is left out it is query, and if value is left out it is key.
  * So tn_forward with one input computes self-attention. This struct holds the
- * masks for all calls below. A bool mask is true where a position is hidden, as
- * in PyTorch's layers (in the operator's mask true means visible). A floating
- * mask is added to the scores. L is the length of query, S that of key:
+ * masks for all calls below. A bool mask is true where a key is masked out, as
+ * in PyTorch's layers. (In a mask of the operator
+ * tn_scaled_dot_product_attention, true means that the key is used.) A
+ * floating-point mask is added to the scores. L is the length of query, S that
+ * of key:
  *
  *   attn_mask         (L, S) or (batch * heads, L, S)
  *   key_padding_mask  (batch, S); (S) for a sequence without batch
- *   is_causal         position i sees positions 0 .. i */
+ *   is_causal         query i attends to keys 0 .. i */
 #define TN_NN_ATTENTION_MASKS_LIST(X)                                         \
     X(tn_tensor *, attn_mask, NULL)                                           \
     X(tn_tensor *, key_padding_mask, NULL)                                    \
@@ -62,9 +64,9 @@ typedef tn_nn_multihead_attention_forward_options tn_nn_attention_masks;
     TN_OPTIONS_DEFAULTS(tn_nn_multihead_attention_forward,                    \
                         TN_NN_ATTENTION_MASKS_LIST)
 #define TN_NN_MULTIHEAD_ATTENTION_FORWARD_OPTIONS TN_NN_ATTENTION_MASKS
-/* Attention from query (length L) to key and value (length S). If out_weights
- * is not NULL, it is set to the attention weights (batch, L, S), averaged over
- * the heads. Both results are owned by the open scope. */
+/* Computes attention from query (length L) to key and value (length S). If
+ * out_weights is not NULL, it is set to the attention weights (batch, L, S),
+ * averaged over the heads. Both results are owned by the open scope. */
 TN_API tn_tensor *tn_nn_multihead_attention_forward_with(
     tn_module *attention, tn_tensor *query, tn_tensor *key, tn_tensor *value,
     tn_tensor **out_weights, const tn_nn_attention_masks *masks);
@@ -148,7 +150,7 @@ TN_API tn_tensor *tn_nn_transformer_encoder_forward_with(
  * masks apply to attention within tgt, memory_masks to attention to memory;
  * either may be NULL. Signature: "tgt, memory?, tgt_mask?, memory_mask?,
  * tgt_key_padding_mask?, memory_key_padding_mask? -> output". Without memory,
- * tgt takes its place. */
+ * tgt is used as memory. */
 TN_API tn_tensor *tn_nn_transformer_decoder_forward_with(
     tn_module *decoder, tn_tensor *tgt, tn_tensor *memory,
     const tn_nn_attention_masks *masks,

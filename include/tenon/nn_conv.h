@@ -19,7 +19,7 @@ extern "C" {
  * strides lists one number for each axis. So do padding and paddings, and the
  * other pairs. kernel_sizes is used if kernel_size is TN_NONE_INT.
  * output_padding is for transposed convolutions only; padding_same and
- * padding_mode are for the others only. padding_mode: "zeros", or a mode of
+ * padding_mode are for ordinary ones only. padding_mode: "zeros", or a mode of
  * tn_pad: "reflect", "replicate" or "circular". */
 #define TN_NN_CONV_OPTIONS_LIST(X)                                             \
     X(int64_t, stride, 1)                                                      \
@@ -80,9 +80,8 @@ TN_API tn_module *tn_nn_conv_transpose3d_with(
  * output_size on each axis or output_sizes. The modes are those of
  * tn_interpolate. align_corners is for the modes linear, bilinear, trilinear
  * and bicubic. scale_factors, instead of scale_factor, has scale_factor_count
- * factors, one for each axis (at most 3); sizes times factors must be whole
- * numbers unless all factors are equal (else a forward fails with
- * TN_ERR_SHAPE). */
+ * factors, one for each axis (at most 3); sizes times factors must be integers
+ * unless all factors are equal (else a forward fails with TN_ERR_SHAPE). */
 #define TN_NN_UPSAMPLE_OPTIONS_LIST(X)                                        \
     X(int64_t, output_size, TN_NONE_INT)                                      \
     X(tn_dims_list, output_sizes, TN_NONE_DIMS)                               \

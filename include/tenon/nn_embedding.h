@@ -15,8 +15,8 @@ extern "C" {
 /* Maps integers (...) to vectors (..., embedding_dim), the rows of weight
  * (num_embeddings, embedding_dim). The initial weight is normally distributed.
  *
- *   padding_idx         this row is zeros and gets no gradient; a negative one
- *                       counts from the end
+ *   padding_idx         this row is zeros and gets no gradient; a negative
+ *                       index counts from the end
  *   max_norm            selected rows are scaled to a p-norm of at most this; a
  *                       forward changes them in weight
  *   norm_type           p; rejected without max_norm
@@ -44,7 +44,7 @@ TN_API tn_module *tn_nn_embedding_with(int64_t num_embeddings,
  * may be NULL.
  *
  *   mode                 "mean", "sum" or "max"
- *   padding_idx          a row of zeros that no bag includes; a negative one
+ *   padding_idx          a row of zeros that no bag includes; a negative index
  *                        counts from the end
  *   include_last_offset  offsets has one more element, the end of the last bag
  *   scale_grad_by_freq   divides the gradient of a row by the number of its
@@ -71,7 +71,7 @@ TN_API tn_tensor *tn_nn_embedding_bag_forward(tn_module *embedding_bag,
 
 /* Maps (..., in1) and (..., in2) to (..., out): y[o] = x1^T weight[o] x2 +
  * bias[o]. Parameters: weight (out, in1, in2), bias (out). Signature: "input1,
- * input2? -> output". Without input2, input1 takes its place. */
+ * input2? -> output". Without input2, input1 is used for both. */
 TN_API tn_module *tn_nn_bilinear(int64_t in1_features, int64_t in2_features,
                                  int64_t out_features, bool bias);
 TN_API tn_tensor *tn_nn_bilinear_forward(tn_module *bilinear, tn_tensor *input1,

@@ -11,9 +11,9 @@
  * generator (tn_manual_seed) and are drawn in float64 if x is float64, else in
  * float32. On failure x is unchanged and the result is NULL, with
  * TN_ERR_ARGUMENT for an option that is not allowed, TN_ERR_SHAPE if x has too
- * few or too many dimensions, TN_ERR_DTYPE if x is not floating (the constants
- * accept any dtype), or TN_ERR_MEMORY if memory runs out. Source:
- * torch.nn.init.
+ * few or too many dimensions, TN_ERR_DTYPE if x is not floating-point
+ * (tn_init_constant, _zeros and _ones accept any dtype), or TN_ERR_MEMORY if
+ * memory runs out. Source: torch.nn.init.
  *
  * For x of shape (out, in, ...), fan_in is in * r and fan_out is out * r, where
  * r is the product of the sizes after the first two. The calls that use them

@@ -88,13 +88,13 @@ TN_API tn_module *tn_nn_adaptive_log_softmax_with_loss_with(
     const tn_nn_adaptive_log_softmax_with_loss_options *options);
 /* For input (N, in_features) and target (N), which holds classes, returns the
  * log-probabilities of the targets (N), and sets *out_loss, if out_loss is not
- * NULL, to the mean of their negatives. An input without a batch,
- * (in_features), has a 0-d target. The host reads how many targets each cluster
+ * NULL, to the mean of their negatives. For an input without a batch,
+ * (in_features), target is 0-d. The host reads how many targets each cluster
  * has, which waits for the device. Both results are owned by the open scope.
  * Returns NULL on failure, with *out_loss unchanged. tn_forward(module, input,
  * target) returns the log-probabilities of the targets, too. tn_forward(module,
- * input) returns those of all classes, (N, n_classes). Their tn_argmax along
- * dimension 1 is the most probable class. */
+ * input) returns the log-probabilities of all classes, (N, n_classes);
+ * tn_argmax along dimension 1 then gives the most probable class. */
 TN_API tn_tensor *tn_nn_adaptive_log_softmax_forward(tn_module *module,
                                                      tn_tensor *input,
                                                      tn_tensor *target,

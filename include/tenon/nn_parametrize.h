@@ -69,15 +69,17 @@ TN_API void *tn_module_register_parametrization_with(
     tn_module *module, const char *name, tn_module *parametrization,
     const tn_module_register_parametrization_options *options);
 
-/* Returns whether module's own parameter or buffer `name` is parametrized, or
- * whether any of its own is if name is NULL. False for NULL. Cannot fail. */
+/* Returns whether module's own parameter or buffer `name` is parametrized, or,
+ * if name is NULL, whether any of its own parameters and buffers is. False for
+ * NULL. Cannot fail. */
 TN_API bool tn_module_is_parametrized(const tn_module *module,
                                       const char *name);
 
-/* Makes `name` an ordinary parameter or buffer again; it becomes the last one.
+/* Makes `name` an ordinary parameter or buffer again; it becomes the last in
+ * the order of registration.
  *
  *   leave_parametrized  true: it gets the value of the parametrizations, which
- *                       run once more for this. false: it gets that of the
+ *                       run once more for this. false: it gets the value of the
  *                       original; rejected if there are several originals
  *
  * A single original stays the same tensor object, so optimizers need no change.
@@ -166,13 +168,13 @@ TN_API void *tn_nn_weight_norm_with(tn_module *module, const char *name,
                                     const tn_nn_weight_norm_options *options);
 
 /* Spectral normalisation (arXiv:1802.05957): divides the original by its
- * greatest singular value, as a matrix with dimension dim as rows. The value is
+ * largest singular value, as a matrix with dimension dim as rows. The value is
  * estimated by the power method, whose vectors are the buffers _u and _v. In
  * training mode each computation makes n_power_iterations steps, which change
  * the buffers. A 1-d tensor is divided by its norm.
  *
  *   n_power_iterations   1 to 10000
- *   eps                  the least norm that a vector is divided by
+ *   eps                  the smallest norm that a vector is divided by
  *   dim                  default: 1 for a ConvTranspose, else 0 */
 #define TN_NN_SPECTRAL_NORM_OPTIONS_LIST(X)                                   \
     X(int64_t, n_power_iterations, 1)                                         \

@@ -30,10 +30,11 @@ extern "C" {
  *   "custom_from_mask"     the elements where .mask is 0
  *
  *   amount             the fraction of the elements or slices that are left, 0
- *                      to 1, to set to 0; rounded to a number
- *   count              the number itself. Exactly one of the two is given
- *   dim                a negative one counts from the end. The parameter has at
- *                      least 2 dimensions
+ *                      to 1, to set to 0; the result is rounded to an integer
+ *   count              the number of elements or slices. Give either amount or
+ *                      count
+ *   dim                a negative dimension counts from the end. The parameter
+ *                      has at least 2 dimensions
  *   n                  1, 2, INFINITY or another number
  *   mask               a tensor of the parameter's shape
  *   importance_scores  a tensor of the parameter's shape, whose magnitudes or
@@ -78,9 +79,10 @@ TN_API tn_status tn_prune_global_unstructured_with(
     tn_module *const *modules, const char *const *names, int parameter_count,
     const char *method, const tn_prune_global_unstructured_options *options);
 
-/* Makes `name` an ordinary parameter again, with its pruned elements 0. It is
- * the tensor object that NAME_orig was, and becomes the last parameter. Returns
- * module, or NULL with TN_ERR_ARGUMENT if it is not pruned. */
+/* Makes `name` an ordinary parameter again, with its pruned elements 0. The
+ * parameter is the tensor object that NAME_orig was, and becomes the last in
+ * the order of registration. Returns module, or NULL with TN_ERR_ARGUMENT if it
+ * is not pruned. */
 TN_API void *tn_prune_remove(tn_module *module, const char *name);
 
 /* Returns whether a parameter of module or of a module below it is pruned.

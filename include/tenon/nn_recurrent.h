@@ -55,8 +55,8 @@ TN_API tn_module *tn_nn_lstm_with(int64_t input_size, int64_t hidden_size,
                                   const tn_nn_lstm_options *options);
 
 /* Signature: "input, h0? -> output, h_n", for an LSTM "input, h0?, c0? ->
- * output, h_n, c_n". tn_forward returns the output, and tn_forward_list also
- * the final states. So do these calls:
+ * output, h_n, c_n". tn_forward returns the output. tn_forward_list and these
+ * calls also return the final states:
  *
  *   input    (time, batch, in), or (batch, time, in) with batch_first, or
  *            (time, in) for a sequence without batch

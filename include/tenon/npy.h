@@ -15,7 +15,7 @@
  *   V1, V2 (raw bytes)       with .view alone. ml_dtypes writes bfloat16 and
  *                            float8_e4m3fn so, and the file does not say which
  *   complex, text, bytes, object, datetime64, timedelta64, longdouble and
- *   structured dtypes        rejected (TN_ERR_DTYPE) by name
+ *   structured dtypes        rejected (TN_ERR_DTYPE); the message names them
  *
  * Both byte orders, C and Fortran order, and the header versions 1.0, 2.0 and
  * 3.0 are read. A tensor in Fortran order is copied to row-major order. The
@@ -28,10 +28,14 @@
  *     np.load("w.npy").view(ml_dtypes.bfloat16)
  *
  * Files are replaced atomically (io.h). Only regular files are read. Sizes in a
- * file are compared with the file's size before memory is taken.
+ * file are compared with the file's size before memory is allocated.
  *
  * Source: numpy/lib/format.py, format versions 1.0 to 3.0; APPNOTE.TXT 6.3.10
  * of PKWARE, for zip archives.
+ *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
  *
  * Threads: A tn_npz does not change. Any thread may read from it.
  */
@@ -58,9 +62,9 @@ extern "C" {
  *          tensor lives: a process that reads a mapped page that is gone gets
  *          SIGBUS. Replace the file by renaming a new one over it, as
  *          tn_npy_save does. Rejected (TN_ERR_UNSUPPORTED) if a copy would be
- *          needed: for a dtype that is converted, the other byte order, bytes
- *          that are no bools, elements that are not aligned, and if the current
- *          device is not cpu */
+ *          needed: for a dtype that is converted, the other byte order, bool
+ *          bytes other than 0 and 1, elements that are not aligned, and if the
+ *          current device is not cpu */
 #define TN_NPY_LOAD_OPTIONS_LIST(X)                                           \
     X(tn_dtype, view, TN_DTYPE_NONE)                                          \
     X(bool, mmap, false)
@@ -70,7 +74,7 @@ TN_OPTIONS_STRUCT(tn_npy_load, TN_NPY_LOAD_OPTIONS_LIST);
 
 /* Loads the array of a .npy file as a tensor on the current device, which the
  * open scope owns. Returns NULL with TN_ERR_IO if the file cannot be read,
- * TN_ERR_FORMAT if it is no valid .npy file or has bytes after the array,
+ * TN_ERR_FORMAT if it is not a valid .npy file or has bytes after the array,
  * TN_ERR_DTYPE if Tenon does not have the dtype, TN_ERR_SHAPE for too many
  * dimensions, or TN_ERR_MEMORY if memory runs out. options may be NULL. */
 TN_API tn_tensor *tn_npy_load_with(const char *path,
@@ -116,16 +120,17 @@ tn_npy_save_memory_with(const tn_tensor *x, void **out_data, size_t *out_bytes,
 /* ---- npz ------------------------------------------------------------------
  * A zip archive of .npy files, as numpy.savez and savez_compressed write it.
  * Members are stored or deflated; other compressions and encrypted members are
- * rejected. The archive's directory is authoritative, members must not overlap,
- * and each member's CRC is checked when it is read. Deflated members of one
- * archive may unpack to at most tn_unpack_limit bytes together (io.h). Nothing
- * is extracted to the file system, so a name is only a name. */
+ * rejected. Members are read as the archive's directory lists them. Members
+ * must not overlap, and each member's CRC is checked when it is read. Deflated
+ * members of one archive may unpack to at most tn_unpack_limit bytes together
+ * (io.h). Nothing is extracted to the file system, so a member's name is never
+ * used as a path. */
 
 typedef struct tn_npz tn_npz;
 
 /* Opens an archive and checks its directory. The file stays open until the
  * result is freed. The open scope owns the result. Returns NULL with TN_ERR_IO
- * if the file cannot be read, TN_ERR_FORMAT if it is no valid archive,
+ * if the file cannot be read, TN_ERR_FORMAT if it is not a valid archive,
  * TN_ERR_UNSUPPORTED for a compression that Tenon does not read, TN_ERR_IO if
  * the archive unpacks to more than tn_unpack_limit, or TN_ERR_MEMORY. */
 TN_API tn_npz *tn_npz_open(const char *path);

@@ -49,7 +49,7 @@ extern "C" {
  * one floating-point number, become parameters of the module. They keep their
  * names: "encoder.weight" is the parameter weight of the child module encoder.
  * If a name cannot be such a path ("a..b", or "a" if there is also "a.b"), its
- * dots become '/'. A name of more than 120 bytes is cut and gets the ending "~"
+ * dots become '/'. A name of more than 120 bytes is shortened and ends in "~"
  * and a number. Other initialisers are constants, and so are the Constant nodes
  * of functions and subgraphs, and the scales of integer weights: in
  * QuantizeLinear and DequantizeLinear, and in Cast, Sub, Mul and Div.
@@ -63,9 +63,9 @@ extern "C" {
  *
  * On the cpu, an aligned initialiser of 1 MB or more is not copied: the file
  * stays mapped while the model lives. The mapping is private: training changes
- * memory, not the file. Until then the file must not be changed in place, and
- * not be shortened: reading a mapped page past the end of a file ends the
- * process (SIGBUS). To replace the file, rename a new one over it.
+ * memory, not the file. While the model lives, do not write to the file or
+ * truncate it: reading a mapped page past the end of a file ends the process
+ * (SIGBUS). To replace the file, rename a new one over it.
  *
  * The open scope owns the result. Returns NULL with TN_ERR_IO if a file cannot
  * be read; TN_ERR_FORMAT if it is not a valid model (the message names the node

@@ -1,8 +1,8 @@
 /* <tenon/op.h>: operators by name, and operators of your own.
  *
  * Every operator of <tenon/ops.h> can also be found and called by its name, as
- * bindings, tests and saved programs do. A line of text defines a new operator,
- * with gradients, for every device and dtype:
+ * bindings, tests and saved programs do. One line of the kernel language
+ * defines a new operator, with gradients, for every device and dtype:
  *
  *     const tn_op *swish2 =
  *         tn_op_define("swish2(x; b) = x * sigmoid(b * x)");
@@ -26,15 +26,22 @@ extern "C" {
 #endif
 
 /* ---- numbers ------------------------------------------------------------
- * A number that is combined with a tensor keeps its kind: an int64 tensor plus
- * 2 is int64, plus 2.5 it is float32. Macros convert C numbers to this struct.
- * Closed: the struct never changes. */
+ * A number that is combined with a tensor keeps its kind: int64 tensor + 2 is
+ * int64, int64 tensor + 2.5 is float32. Macros convert C numbers to this
+ * struct. Closed: the struct never changes. */
 
-enum { TN_SCALAR_INT, TN_SCALAR_FLOAT, TN_SCALAR_BOOL, TN_SCALAR_NONE };
+enum {
+    TN_SCALAR_INT,
+    TN_SCALAR_FLOAT,
+    TN_SCALAR_BOOL,
+    TN_SCALAR_NONE,
+    TN_SCALAR_LATE /* value.i is the address of a double, which is read when the
+                    * operator runs (tn_late_number in compile.h) */
+};
 typedef struct tn_scalar {
     int32_t kind;
     union {
-        int64_t i; /* for INT and BOOL */
+        int64_t i; /* for INT, BOOL and LATE */
         double f;
     } value;
 } tn_scalar;
@@ -99,13 +106,13 @@ extern "C" {
 enum {
     TN_VALUE_NONE,
     TN_VALUE_TENSOR,  /* of.tensor */
-    TN_VALUE_TENSORS, /* of.tensors, and their number in count */
+    TN_VALUE_TENSORS, /* of.tensors, and their count in count */
     TN_VALUE_NUMBER,  /* a tn_scalar: its kind in count, and of.i or of.f */
     TN_VALUE_INT,     /* of.i */
     TN_VALUE_FLOAT,   /* of.f */
     TN_VALUE_BOOL,    /* of.i */
     TN_VALUE_DIMS,    /* of.dims, valid during the call */
-    TN_VALUE_FLOATS,  /* of.floats, and their number in count */
+    TN_VALUE_FLOATS,  /* of.floats, and their count in count */
     TN_VALUE_STRING,  /* of.string, valid during the call */
     TN_VALUE_DTYPE,   /* of.i */
     TN_VALUE_DEVICE   /* of.device */
@@ -136,7 +143,7 @@ typedef struct tn_op_arg {
     bool optional;         /* the argument may be TN_VALUE_NONE */
     bool keyword;          /* the argument is an option (after ';') */
     uint16_t size;         /* sizeof(tn_op_arg) */
-    const char *fallback;  /* default value as text; NULL if the argument has
+    const char *fallback;  /* default value as a string; NULL if there is
                             * none */
 } tn_op_arg;
 
@@ -157,9 +164,10 @@ TN_API const tn_op *tn_op_at(int i);
  * this and the next two calls belong to the operator. */
 TN_API const char *tn_op_name(const tn_op *op);
 TN_API const char *tn_op_doc(const tn_op *op);
-/* Returns the signature: "conv2d(input, weight, bias=None; stride=1, ...)". */
+/* Returns the signature: "conv2d(input, weight, bias=None, stride=1, ...)". The
+ * first call for an operator makes it; returns NULL if memory runs out then. */
 TN_API const char *tn_op_signature(const tn_op *op);
-/* Returns the operator's text in the kernel language, or NULL if it is not a
+/* Returns the operator's source in the kernel language, or NULL if it is not a
  * kernel. */
 TN_API const char *tn_op_kernel(const tn_op *op);
 /* Return the number of the operator's arguments, and argument i, which belongs
@@ -180,8 +188,8 @@ TN_API int tn_op_call(const tn_op *op, const tn_value *values, int count,
 /* Like tn_op_call, but writes the results into existing tensors of the right
  * shape, dtype and device (PyTorch's out=). An out tensor may also be an input
  * (in place). Fails with TN_ERR_UNSUPPORTED for operators that are not kernels.
- * Records no gradient: fails with TN_ERR_STATE if an input requires one while
- * gradients are recorded. */
+ * Records no gradient: fails with TN_ERR_STATE if an input requires a gradient
+ * while gradients are recorded. */
 TN_API tn_status tn_op_call_into(const tn_op *op, const tn_value *values,
                                  int count, tn_tensor *const *out,
                                  int out_count);
@@ -194,16 +202,16 @@ TN_API tn_tensor *tn_call(const char *name, tn_tensor *first, ...);
 
 /* Defines an operator from a line of the kernel language. Its inputs become
  * tensor arguments, and its parameters become number arguments without default.
- * An input marked `offset` is no argument: its value is the index of the
+ * An input marked `offset` is not an argument: its value is the index of the
  * element in the output. In a row reduction, the row is the last dimension. If
  * an input is read by index, as in x[i, j], the indices select along its last
  * dimensions, and it gets no gradient. The name must be new. The operator is
- * valid until the process ends. If the text is invalid, returns NULL with
- * TN_ERR_FORMAT; the message has line, column and the mistake. */
+ * valid until the process ends. If text is invalid, returns NULL with
+ * TN_ERR_FORMAT; the message has the line, the column and the error. */
 TN_API const tn_op *tn_op_define(const char *text);
 
 /* Defines an operator at the first call, and returns the same one at later
- * calls. It is kept in *op, a static variable that is NULL at first:
+ * calls. It is stored in *op, a static variable that is NULL at first:
  *
  *     static const tn_op *swish2;
  *     if (!tn_op_define_once("swish2(x; b) = x * sigmoid(b * x)", &swish2))

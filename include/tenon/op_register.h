@@ -62,10 +62,10 @@ typedef struct tn_op_rule {
      * recorded. */
     tn_status (*forward)(tn_op_context *call, tn_tensor **out);
     /* Sets out[i] to the gradient of argument i, for each tensor argument that
-     * requires one. grad[o] is the gradient of result o, or NULL if there is
-     * none. If out[i] stays NULL, the gradient is 0. A gradient with broadcast
-     * dimensions is summed over them. If backward is NULL, there is no
-     * gradient. */
+     * requires a gradient. grad[o] is the gradient of result o, or NULL if
+     * there is none. If out[i] stays NULL, the gradient is 0. A gradient with
+     * broadcast dimensions is summed over them. If backward is NULL, there is
+     * no gradient. */
     tn_status (*backward)(tn_op_context *call, tn_tensor *const *grad,
                           tn_tensor **out);
     size_t bytes;                /* size of your data per call, zeroed */
@@ -83,7 +83,7 @@ TN_API const tn_op *tn_op_register(const tn_op_rule *rule);
  * backward: returns NULL. */
 TN_API tn_tensor *tn_op_context_tensor(const tn_op_context *call, int i);
 /* In forward and backward: returns argument i, or TN_VALUE_NONE if there is no
- * such argument. A tensor argument is NULL in backward. Lists and texts are
+ * such argument. A tensor argument is NULL in backward. Lists and strings are
  * lent. */
 TN_API tn_value tn_op_context_value(const tn_op_context *call, int i);
 /* In forward and backward: returns whether argument i needs a gradient. */
@@ -92,15 +92,14 @@ TN_API bool tn_op_context_needs_grad(const tn_op_context *call, int i);
  * call. */
 TN_API void *tn_op_context_data(tn_op_context *call);
 
-/* In forward: saves x for backward. The saved tensors have the numbers 0, 1,
+/* In forward: saves x for backward. The saved tensors have the indices 0, 1,
  * ... in the order of the calls. x may be an argument, a result, or an
  * intermediate tensor (through which there is no second derivative). x is not
  * copied: backward fails if it is changed in place later. NULL is saved as
  * NULL. */
 TN_API tn_status tn_op_context_save(tn_op_context *call, tn_tensor *x);
-/* In backward: returns saved tensor number i (lent), or NULL (TN_ERR_STATE) if
- * the tensor was changed in place after it was saved, or the graph was
- * freed. */
+/* In backward: returns saved tensor i (lent), or NULL (TN_ERR_STATE) if the
+ * tensor was changed in place after it was saved, or the graph was freed. */
 TN_API tn_tensor *tn_op_context_saved(const tn_op_context *call,
                                           int i);
 

@@ -7,11 +7,12 @@
  *     tn_clip_grad_norm(tn_parameters(net), 1.0);
  *     tn_optim_step(opt);
  *
- * Update rules, names and defaults are those of PyTorch. Those of Lion, LARS
- * and LAMB, which PyTorch lacks, are from their papers. torch.optim.SparseAdam
- * has no counterpart, because there are no sparse tensors. Most steps run one
- * kernel for each parameter, in place. Parameters without a gradient are
- * skipped. <tenon/schedule.h> changes the learning rate during training.
+ * Update rules, names and defaults are those of PyTorch. PyTorch lacks Lion,
+ * LARS and LAMB; their update rules are from their papers.
+ * torch.optim.SparseAdam has no counterpart, because there are no sparse
+ * tensors. Most steps run one kernel for each parameter, in place. Parameters
+ * without a gradient are skipped. <tenon/schedule.h> changes the learning rate
+ * during training.
  *
  * Threads: An optimizer, its parameters and their gradients belong to one
  * thread at a time. Optimizers of different parameters are independent. */
@@ -41,8 +42,8 @@ typedef double (*tn_optim_closure)(void *context);
 TN_API double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
                                     void *context);
 
-/* tn_optim_lr returns the learning rate of group 0. tn_optim_set_lr sets that
- * of all groups. */
+/* tn_optim_lr returns the learning rate of group 0. tn_optim_set_lr sets the
+ * learning rate of all groups. */
 TN_API double tn_optim_lr(const tn_optim *optim);
 TN_API tn_status tn_optim_set_lr(tn_optim *optim, double lr);
 
@@ -70,7 +71,7 @@ TN_API double tn_optim_group_lr(const tn_optim *optim, int group);
 TN_API tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr);
 
 /* ---- state in a file -----------------------------------------------------
- * Training that is resumed from the file continues with the same bits. */
+ * Training that is resumed from the file gives bit-identical results. */
 
 /* Writes the optimizer's state to a safetensors file. A state tensor has a name
  * like "0.conv1.weight.exp_avg": group, parameter, and PyTorch's name of the
@@ -88,7 +89,7 @@ TN_API tn_status tn_optim_load(tn_optim *optim, const char *path);
 
 /* Does the work of tn_optim_save for a caller that writes the state into a
  * larger file (<tenon/checkpoint.h>). Calls visit with each state tensor and
- * its name, both lent. Returns the JSON text for the metadata in memory from
+ * its name, both lent. Returns the JSON string for the metadata in memory from
  * malloc, which you free. Fails like tn_optim_save and then returns NULL. */
 typedef void (*tn_optim_state_visit)(const char *name, tn_tensor *x,
                                      void *context);
@@ -351,7 +352,7 @@ TN_OPTIONS_STRUCT(tn_optim_adafactor, TN_OPTIM_ADAFACTOR_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_optim_adafactor, TN_OPTIM_ADAFACTOR_OPTIONS_LIST)
 /* Adafactor, arXiv:1804.04235. It stores Adam's second moment of a matrix as
  * the product of a column and a row vector, so R x C elements need R + C
- * numbers of state. eps1 and eps2 are PyTorch's eps = (eps1, eps2). Source:
+ * elements of state. eps1 and eps2 are PyTorch's eps = (eps1, eps2). Source:
  * torch.optim.Adafactor. */
 TN_API tn_optim *
 tn_optim_adafactor_with(tn_parameter_list *parameters,

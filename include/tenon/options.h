@@ -14,7 +14,7 @@
  * Mistakes are rejected (TN_ERR_ARGUMENT):
  *   - an option without a name: "sum: 1 is not an option: write tn_sum(input,
  *     .dim = 1)";
- *   - a name that this library does not know;
+ *   - a name that the call does not have;
  *   - both the number and the list of one option;
  *   - an option without effect in this call: "optim_sgd: .dampening has no
  *     effect without momentum: give momentum, or leave .dampening out". Writing
@@ -66,8 +66,8 @@ static inline bool tn_is_none_float(double x)
 /* ---- structs of options ---------------------------------------------------
  * Each struct begins with these two members:
  *
- *   given   the text of the options in the call, ".dim = 1, .keepdim = true",
- *           which the macros write. "*" means that every member has been set.
+ *   given   the source text of the options in the call, such as ".dim = 1,
+ *           .keepdim = true", which the macros write. "*" means that every member has been set.
  *           NULL is rejected, because the struct was not initialised.
  *   size    sizeof the struct in the caller's headers. A shorter struct comes
  *           from older headers: the missing members have their defaults. A

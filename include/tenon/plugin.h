@@ -16,26 +16,27 @@
  *
  * Structs
  *  - Structs grow only at their end. A struct that crosses the interface begins
- *    with `size`: the number of bytes that the side which made it knows. Read a
- *    field only if TN_HAS says that it is present. Ignore fields beyond those
- *    that you know. Treat an absent slot (function pointer) as NULL.
+ *    with `size`: sizeof the struct in the header of the side that made it.
+ *    Read a field only if TN_HAS says that it is present. Ignore fields that
+ *    your header does not have. Treat an absent slot (function pointer) as
+ *    NULL.
  *  - TN_..._SIZE_1_0 is the minimum size of a struct. The fields that it covers
  *    are always present. Read all other fields only after TN_HAS; in the host
  *    table these are the fields after `extension`.
  *  - Never copy or write such a struct whole, by assignment or sizeof: the
- *    other side's may be shorter than yours. tn_struct_copy copies what both
- *    sides know.
+ *    struct of the other side may be shorter than yours. tn_struct_copy copies
+ *    the fields that both sides have.
  *  - A struct to be filled arrives with its size set. The rest of tn_fault and
- *    tn_source is 0. The rest of tn_device_info may hold anything: write all of
- *    it. The side that fills a struct writes no byte beyond that size, leaves
- *    `size` unchanged, and writes 0 to fields that it does not know.
- *  - Later versions add values of kinds, flags and directions. A plugin refuses
+ *    tn_source is 0. The rest of tn_device_info may be uninitialised: write all
+ *    of it. The side that fills a struct writes no byte beyond that size,
+ *    leaves `size` unchanged, and writes 0 to fields that it does not support.
+ *  - Later versions add values of kinds, flags and directions. A plugin rejects
  *    values that its header does not have: it returns TN_ERR_UNSUPPORTED,
  *    passes a reason to host->fail, and writes nothing. tn_scatter_is_known and
- *    similar functions check each struct for this. If a plugin refuses a new
+ *    similar functions check each struct for this. If a plugin rejects a new
  *    value, the core does the work in another way. The flags of a launch are
- *    hints: ignore those that you do not know. The fields that a longer struct
- *    adds never change the meaning of its older fields.
+ *    hints: ignore those that your header does not have. The fields that a
+ *    longer struct adds never change the meaning of its older fields.
  *  - A struct without `size` is closed: it does not change within major 1.
  *    These are tn_kernel_ins, tn_kernel_fn, tn_kernel_operand, tn_kernel_stage,
  *    tn_number, tn_launch_operand and tn_strided. A later version extends a
@@ -91,7 +92,7 @@
  * Order
  *  - Work on a queue executes in order. A synchronous device (without
  *    TN_CAP_ASYNC) completes it before the call returns.
- *  - Work on different queues has no order, except that of queue_wait.
+ *  - Work on different queues has no order, except the order set by queue_wait.
  *
  * Threads
  *  - Calls come from any thread of the program, also from threads that start
@@ -112,8 +113,8 @@
  *  - All other calls may run concurrently, also on one device: buffer_...,
  *    host_..., device_info, program_build, program_free, queue_open, extension,
  *    all calls on the queue of a synchronous device, calls on different queues,
- *    and any of these during a queue_sync. Only while an object is closed or
- *    freed does no other call use it (see Life).
+ *    and any of these during a queue_sync. The exception is an object that is
+ *    being closed or freed: no other call uses it (see Life).
  *  - The thread that gives up the last reference to an object closes or frees
  *    it. A thread that needs memory may also free a buffer. This may happen
  *    while the thread ends, after the destructors of its thread-specific data
@@ -149,7 +150,7 @@ extern "C" {
 #define TN_END(T, f) ((uint32_t)(offsetof(T, f) + sizeof(((T *)0)->f)))
 #define TN_HAS(T, p, f) ((p)->size >= TN_END(T, f))
 
-/* Copies the fields that both sides know from *from to *to. *from and *to are
+/* Copies the fields that both structs have from *from to *to. *from and *to are
  * structs of the same type, and begin with their size. Sets the other fields of
  * *to to 0. Leaves the size of *to unchanged, and writes nothing beyond it. */
 static inline void tn_struct_copy(void *to, const void *from)
@@ -175,9 +176,9 @@ typedef struct tn_built tn_built; /* a program, built for a device */
  * Programs and primitives as source
  *
  * A plugin whose device compiles source (OpenCL C 1.2 and later, CUDA C
- * through NVRTC, C11) contains no kernels. The core prints their text. For each
- * launch it says which text to run, with how many work-items, and with which
- * arguments. All five primitives work the same way:
+ * through NVRTC, C11) contains no kernels. The core generates their source. For
+ * each launch it determines which source to run, with how many work-items, and
+ * with which arguments. All five primitives work the same way:
  *
  *     tn_plan plan = {.size = sizeof plan};
  *     do {
@@ -192,10 +193,10 @@ typedef struct tn_built tn_built; /* a program, built for a device */
  *             of plan.group_size work-items
  *     } while (++plan.step < plan.step_count);
  *
- * The text depends only on the structure of the program, on dtypes and on a few
- * properties of the launch (dimensions after merging, unit strides, vectors,
- * 32-bit indexing), never on extents, strides or scalars. Equal keys mean equal
- * text. Work-groups and work-items have one dimension.
+ * The source depends only on the structure of the program, on dtypes and on a
+ * few properties of the launch (dimensions after merging, unit strides,
+ * vectors, 32-bit indexing), never on extents, strides or scalars. Equal keys
+ * mean equal source. Work-groups and work-items have one dimension.
  *
  * The kernel's arguments, in this order:
  *   1. buffer[0 .. buffer_count): one global pointer each, to the buffer's
@@ -208,27 +209,29 @@ typedef struct tn_built tn_built; /* a program, built for a device */
  *      TN_PLAN_WORDS_IN_BUFFER, a global pointer to them.
  *
  * In plain C (TN_TARGET_C) source.kernel names a tn_kernel_c, the only function
- * of the text that is not static. It receives these pointers as an array, and
+ * of the source that is not static. It receives these pointers as an array, and
  * plan.argument unchanged. It runs a range of work-groups. Several threads may
  * run ranges of one launch concurrently. Any C11 compiler with <math.h> and
- * <stdatomic.h> builds the text, so this is the shortest way to a device with
- * its own kernels. The text has the reference plugin's bits if it is compiled
- * by `cc -std=c11 -O2 -ffp-contract=off -fno-strict-aliasing -fPIC -shared ...
- * -lm`, opened by dlopen and dlsym, and run in the floating-point mode that
- * Behaviour requires. tests/plugins/compiled.c is such a device.
+ * <stdatomic.h> builds the source, so this is the shortest way to a device with
+ * its own kernels. Results are bit-identical to the reference plugin's if the
+ * source is compiled by `cc -std=c11 -O2 -ffp-contract=off -fno-strict-aliasing
+ * -fPIC -shared ... -lm`, opened by dlopen and dlsym, and run in the
+ * floating-point mode that Behaviour requires. tests/plugins/compiled.c is such
+ * a device.
  *
  * A queue's fault buffer has TN_FAULT_BYTES(fault_room) and starts as zeros. A
- * launch with an index fault writes to it only if no earlier launch on that
- * queue has. After a sync its first 4 bytes are 0 exactly if no launch failed.
- * Otherwise copy the buffer to the host: fault_read converts it to the tn_fault
- * (tag, operand, dim, index, extent, lowest position). Then fill the buffer
- * with zeros again. Only the core knows its format.
+ * launch with an index fault writes to the buffer only if no earlier launch on
+ * that queue has done so. After a sync its first 4 bytes are 0 exactly if no
+ * launch failed. Otherwise copy the buffer to the host: fault_read converts it
+ * to the tn_fault (tag, operand, dim, index, extent, lowest position). Then
+ * fill the buffer with zeros again. The format of the buffer is private to the
+ * core.
  * ---------------------------------------------------------------------- */
 
 /* Flags of a target: what the device's compiler and hardware support. */
 enum {
     TN_TARGET_F64 = 1,        /* has double precision; without it, a program
-                               * that needs it is refused
+                               * that needs it is rejected
                                * (TN_ERR_UNSUPPORTED) */
     TN_TARGET_CHUNKED = 2,    /* a work-item processes adjacent elements and
                                * whole rows (CPUs, where a work-group is a
@@ -241,8 +244,8 @@ enum {
                                  * --prec-div=true --prec-sqrt=true; in OpenCL C
                                  * with -cl-fp32-correctly-rounded-divide-sqrt
                                  * if the device supports it. Without the flag,
-                                 * the printed text computes division and square
-                                 * root in double or in integers */
+                                 * the generated source computes division and
+                                 * square root in double or in integers */
     TN_TARGET_MMA = 8,         /* mma.sync multiplies half types: CUDA C for
                                 * compute capability 8.0 and later */
     TN_TARGET_PLAIN = 16,      /* C11; only as a part of TN_TARGET_C */
@@ -251,7 +254,7 @@ enum {
                                           * one work-item */
 };
 
-/* The device for which the core prints texts and plans launches. A device's
+/* The device for which the core generates source and plans launches. A device's
  * flags never change. */
 typedef struct tn_target {
     uint32_t size, flags;
@@ -260,9 +263,9 @@ typedef struct tn_target {
     uint32_t argument_room; /* bytes of by-value arguments, including the
                              * pointers to buffers: 1024 in OpenCL, 4096 in
                              * CUDA */
-    uint32_t fault_room;    /* number of records of a fault buffer, and so the
-                             * maximum number of work-groups of a launch that
-                             * may fault; at least 4096, 65536 is plenty */
+    uint32_t fault_room;    /* number of records of a fault buffer, which limits
+                             * the number of work-groups of a launch that may
+                             * fault; at least 4096; 65536 is enough */
     uint32_t local_bytes;   /* bytes of local (shared) memory of a work-group */
     uint32_t reserved;
 } tn_target;
@@ -282,7 +285,7 @@ enum {
  * step. step is 0 at first. */
 typedef struct tn_plan {
     uint32_t size, step, step_count, flags;
-    uint64_t key[2];  /* equal keys mean equal text, for equal target flags */
+    uint64_t key[2];  /* equal keys mean equal source, for equal target flags */
     uint64_t variant; /* host->plan_... sets it for host->print */
     uint64_t group_count;
     uint32_t group_size, buffer_count;
@@ -316,12 +319,13 @@ enum { TN_KIND_CPU, TN_KIND_GPU, TN_KIND_ACCELERATOR, TN_KIND_SIMULATED };
 enum {
     TN_CAP_HOST_VISIBLE = 1, /* buffer_map returns a pointer for the CPU */
     TN_CAP_ASYNC = 2,        /* calls return before the work is done */
-    TN_CAP_BIT_EXACT = 4, /* programs have the reference plugin's bits */
+    TN_CAP_BIT_EXACT = 4, /* results of programs are bit-identical to the
+                           * reference plugin's */
     TN_CAP_PEER = 8 /* can copy between the plugin's devices (TN_COPY_PEER) */
 };
 
 /* device_info writes all `size` bytes, and 0 for a field that has no value or
- * that it does not know. The core calls it before it opens the device, and
+ * that it does not support. The core calls it before it opens the device, and
  * later at any time to read memory_free. */
 typedef struct tn_device_info {
     uint32_t size, kind, caps;
@@ -393,8 +397,8 @@ typedef struct tn_host {
                            tn_plan *plan);
     tn_status (*plan_sort)(const tn_target *target, const tn_sort_args *sort,
                            tn_plan *plan);
-    /* Prints the text of a plan's kernel to *source, until print_free. program
-     * is NULL if the plan is for a primitive. */
+    /* Generates the source of a plan's kernel in *source, which is valid until
+     * print_free. program is NULL if the plan is for a primitive. */
     tn_status (*print)(const tn_target *target, const tn_program *program,
                        const tn_plan *plan, tn_source *source);
     void (*print_free)(tn_source *source);
@@ -405,9 +409,9 @@ typedef struct tn_host {
                             tn_fault *fault);
     /* An on-disk cache of what the device's compiler makes. The key contains
      * everything on which the value depends: the plugin, the device, its
-     * driver's version, options, the whole text. cache_read passes the value to
-     * `take` and returns what `take` returns, or 0 if there is no value or no
-     * cache. It removes a damaged value, and one for which `take` returns 0.
+     * driver's version, options, the whole source. cache_read passes the value
+     * to `take` and returns what `take` returns, or 0 if there is no value or
+     * no cache. It removes a damaged value, and one for which `take` returns 0.
      * cache_write stores a value. It does not report a failure. */
     uint32_t (*cache_read)(const void *key, uint64_t key_bytes,
                            uint32_t (*take)(void *context, const void *value,
@@ -415,13 +419,13 @@ typedef struct tn_host {
                            void *context);
     void (*cache_write)(const void *key, uint64_t key_bytes, const void *value,
                         uint64_t value_bytes);
-    /* Locks the key until cache_release. Waits while another thread holds it,
-     * in any process with the same cache. Returns the argument of
+    /* Locks the key until cache_release. Waits while another thread holds the
+     * lock, in any process with the same cache. Returns the argument of
      * cache_release, which is -1 if nothing is locked, because there is no
-     * cache or the file cannot be locked. If plugins compile a text only under
-     * the lock, it is compiled only once, and never in two processes at the
-     * same time. Some compilers' temporary files would collide if two processes
-     * compiled the same text. A thread holds at most one key. */
+     * cache or the file cannot be locked. If plugins compile a source only
+     * under the lock, it is compiled only once, and never in two processes at
+     * the same time. Some compilers' temporary files would collide if two
+     * processes compiled the same source. A thread holds at most one key. */
     int32_t (*cache_hold)(const void *key, uint64_t key_bytes);
     void (*cache_release)(int32_t hold);
     /* Fills *plan for the extension "attention", like plan_program for a
@@ -431,7 +435,7 @@ typedef struct tn_host {
                                 const struct tn_attention_args *attention,
                                 tn_plan *plan);
     /* Fills *plan for the extension "conv", on devices without
-     * TN_TARGET_CHUNKED. The results have the same bits as im2col followed by a
+     * TN_TARGET_CHUNKED. The results are bit-identical to im2col followed by a
      * matrix product of plan_matmul. The exception is a gradient of weights
      * over more than 1024 images, or over more columns than the core makes at
      * once. */
@@ -499,9 +503,10 @@ typedef struct tn_plugin {
      * the event's last event_record.
      *   event_query  sets *done to 1 if all of that work is done, else to 0.
      *   queue_wait   lets work submitted to this queue afterwards start when
-     *                the event's work, on whichever queue, is done. It refers
-     *                to the last record made before it; a later record does
-     *                not change that. The calling thread does not wait.
+     *                the event's work, on whichever queue, is done. The wait
+     *                refers to the last event_record before it; a later
+     *                event_record does not change that. The calling thread does
+     *                not wait.
      * An event that was never recorded is done, and queue_wait then waits for
      * nothing. A new record replaces the one before: event_query then reports
      * only the new one. If event_close is called while a record or a wait is

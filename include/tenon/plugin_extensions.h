@@ -45,8 +45,8 @@ extern "C" {
  *   WEIGHT   writes weight, the gradient of the weight: the sum of out * in
  *            over n, i, j.
  * If a device declines a call with bias, the core calls it again without bias
- * and adds the bias itself. All tensors have the same floating dtype. Half
- * types accumulate in f32 and round once. The device chooses the order of
+ * and adds the bias itself. All tensors have the same floating-point dtype.
+ * Half types accumulate in f32 and round once. The device chooses the order of
  * summation, which must not depend on the number of threads. */
 enum { TN_CONV_FORWARD, TN_CONV_INPUT, TN_CONV_WEIGHT };
 typedef struct tn_conv_args {
@@ -77,7 +77,8 @@ typedef struct tn_conv_extension {
 /* "pool", version 1: windows over each plane (channel of an image). Element
  * (k, l) of window (i, j) is at row i * stride[0] + k * dilation[0] - pad[0]
  * and column j * stride[1] + l * dilation[1] - pad[1].
- *   MAX       out = the maximum of the elements within the plane (NaN wins);
+ *   MAX       out = the maximum of the elements within the plane (NaN if one is
+ *             NaN);
  *             index = its position, row * in_size[1] + column, the first of
  *             equal elements
  *   MAX_BACK  the gradient of MAX: in = 0, then in[index] += out in rising
@@ -93,9 +94,9 @@ typedef struct tn_conv_extension {
  * order. For AVG_BACK it is the order over the windows that contain the
  * element, by the element's position (k, l) in the window, with 0 for positions
  * without a window. Each term is rounded to the dtype, and then the sum. in and
- * out have the same floating dtype. Windows of AVG and AVG_BACK have dilation
- * 1. Each window of MAX and GREATEST contains an element of the plane. A plugin
- * declines a kind that it does not know. */
+ * out have the same floating-point dtype. Windows of AVG and AVG_BACK have
+ * dilation 1. Each window of MAX and GREATEST contains an element of the plane.
+ * A plugin declines a kind that its header does not have. */
 enum {
     TN_POOL_MAX,
     TN_POOL_MAX_BACK,
@@ -166,7 +167,7 @@ typedef struct tn_graph_replay_extension {
  *
  * FORWARD writes out and lse. BACKWARD reads them and g, the gradient of out,
  * and writes dq, dk and dv, the gradients of q, k and v. All have the same
- * floating dtype, except lse, which is F32, contiguous, (batch, heads,
+ * floating-point dtype, except lse, which is F32, contiguous, (batch, heads,
  * queries), and mask, which is BOOL, F32 or of that dtype. For half types,
  * sums, exp and log are F32. The device chooses the order of summation, which
  * must be the same in each run. */
@@ -278,8 +279,8 @@ typedef struct tn_product_extension {
  *   CHOLESKY  a (n x n) becomes L with L L^T = a, or with UPPER it becomes U
  *             with U^T U = a. The other triangle is unchanged.
  *   LU        a becomes L, without its unit diagonal, and U, with a = P L U.
- *             pivots, I32, receives min(m, n) numbers, counted from 1: pivot i
- *             is the row with which row i was exchanged, in this order.
+ *             pivots, I32, receives min(m, n) row indices, counted from 1:
+ *             pivot i is the row with which row i was exchanged, in this order.
  *   SOLVE     b (n x sides) becomes X with a X = b, or with TURNED a^T X = b.
  *             a (n x n) and pivots are results of LU.
  *   TRIANGLE  b (sides x n) becomes X with X a = b, or with TURNED X a^T = b. a
@@ -349,8 +350,8 @@ typedef struct tn_lapack_extension {
 } tn_lapack_extension;
 
 /* "quantised-product", version 1: c = a times the transpose of b, where b is in
- * blocks of a format of TN_BLOCK_MAP. The arithmetic is defined to the bit, so
- * that a result depends neither on the device, nor on m, nor on threads.
+ * blocks of a format of TN_BLOCK_MAP. The arithmetic is defined to the bit: a
+ * result is the same for every device, every m and any number of threads.
  *
  * A block of b represents the numbers
  *

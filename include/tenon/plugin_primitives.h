@@ -27,8 +27,8 @@ typedef struct tn_strided {
  * Integers wrap; alpha and beta are converted to int64. For bool, the product
  * is "and", the sum is "any", and alpha and beta mean "is not 0". k = 0 gives
  * beta * c. beta = 0 never reads c. The device chooses the order of the sum
- * over k. plan_matmul and the reference plugin use the plain order, and so have
- * the same bits: start at 0, add each product in order of rising k by one fma;
+ * over k. plan_matmul and the reference plugin use the plain order, and so give
+ * identical bits: start at 0, add each product in order of rising k by one fma;
  * then compute alpha * sum + (beta * c) and round each operation. */
 typedef struct tn_matmul_args {
     uint32_t size, batch_ndim;
@@ -68,12 +68,12 @@ static inline int tn_scatter_is_known(const tn_scatter_args *args)
 
 /* Inclusive scan along the last dimension: prefix sum, product, maximum or
  * minimum. Half types are computed in f32 and rounded at each store. MAX and
- * MIN may also write the I64 position of the running maximum or minimum: the
- * last one of equal elements, as in PyTorch's cummax. After a NaN the result
- * stays NaN; only another NaN changes the position.
+ * MIN may also write the I64 index of the running maximum or minimum: the last
+ * one of equal elements, as in PyTorch's cummax. After a NaN the result stays
+ * NaN; only another NaN changes the index.
  *
- * Floating SUM has its own fixed order, which can be computed with SIMD and
- * with several chunks at a time. A line is one sequence along the last
+ * Floating-point SUM has its own fixed order, which can be computed with SIMD
+ * and with several chunks at a time. A line is one sequence along the last
  * dimension. A sequence x is summed by blocks as follows:
  *   1. x is cut into blocks of TN_LANES elements. For h = 1, 2, 4, 8 in turn,
  *      each element whose position j in its block has bit h set becomes
@@ -89,15 +89,15 @@ static inline int tn_scatter_is_known(const tn_scatter_args *args)
  * Elements beyond a line's end are skipped, and not replaced by a neutral
  * element (-0.0 gives the same bits).
  *
- * Floating PROD multiplies in rising order. In the order of SUM, the elements
- * after a 0 could overflow to inf before they are multiplied by it, and 0 * inf
- * is NaN instead of 0. The results of the other cases do not depend on the
- * order. */
+ * Floating-point PROD multiplies in rising order. In the order of SUM, the
+ * elements after a 0 could overflow to inf before they are multiplied by it,
+ * and 0 * inf is NaN instead of 0. The results of the other cases do not depend
+ * on the order. */
 typedef struct tn_scan_args {
     /* kind is TN_REDUCE_SUM, PROD, MAX or MIN. flags is 0. */
     uint32_t size, ndim, kind, flags;
     int64_t extent[TN_MAX_NDIM];
-    tn_strided in, out, out_index; /* out_index.buffer is NULL if positions are
+    tn_strided in, out, out_index; /* out_index.buffer is NULL if indices are
                                     * not requested */
     uint64_t tag;
 } tn_scan_args;
@@ -108,11 +108,11 @@ static inline int tn_scan_is_known(const tn_scan_args *args)
     return args->kind <= TN_REDUCE_MIN && args->flags == 0;
 }
 
-/* Stable sort along the last dimension. NaN is the greatest value, and -0
- * equals +0. If keep is below the size of the last dimension, only the first
- * keep elements in sorted order are written (top-k). out_index (I64) holds
- * positions in the input. With TN_SORT_LAST the core reads only element keep -
- * 1 of the result, so a device need not compute the others. */
+/* Stable sort along the last dimension. NaN is the largest value, and -0 equals
+ * +0. If keep is below the size of the last dimension, only the first keep
+ * elements in sorted order are written (top-k). out_index (I64) holds indices
+ * along the last dimension of the input. With TN_SORT_LAST the core reads only
+ * element keep - 1 of the result, so a device need not compute the others. */
 enum { TN_SORT_DESCENDING = 1, TN_SORT_LAST = 2 };
 typedef struct tn_sort_args {
     uint32_t size, ndim, flags, reserved;

@@ -2,17 +2,18 @@
  * of <tenon/plugin.h>, which includes this header.
  *
  * A program is a fused kernel. It runs over an iteration space of outer and row
- * dimensions. A row is one point of the outer dimensions with all points of the
- * row dimensions, in row-major order: element k of the row is the k-th of these
- * points. A value has one of three levels:
+ * dimensions. A row consists of all elements that have the same coordinates in
+ * the outer dimensions, in row-major order of the row dimensions: element k of
+ * the row is the k-th of these. A value has one of three levels:
  *   uniform  one value for the whole launch (constants, parameters),
  *   row      one value per row (results of reductions, loads of row operands),
  *   elem     one value per element.
  *
- * Instructions are in SSA form. An operand is the number of an earlier
- * instruction; only a loop's carried value names a later one. Each instruction
- * has one register type: F32 F64 I32 I64 BOOL. LOAD widens narrower storage
- * types, and STORE narrows to them (f16 bf16 f8 <-> F32, i8 i16 u8 <-> I32).
+ * Instructions are in SSA form. An operand is the index of an earlier
+ * instruction; only the carried value of a loop refers to a later instruction.
+ * Each instruction has one register type: F32 F64 I32 I64 BOOL. LOAD widens
+ * narrower storage types, and STORE narrows to them (f16 bf16 f8 <-> F32, i8
+ * i16 u8 <-> I32).
  *
  * A program is a list of stages. Each row executes the stages in order. A stage
  * executes its elem instructions for every element of the row, with its
@@ -41,7 +42,7 @@ extern "C" {
 
 typedef struct tn_buffer tn_buffer; /* memory of a device */
 
-#define TN_NONE 0xffffffffu /* an absent operand of an instruction */
+#define TN_NONE 0xffffffffu /* marks an absent operand of an instruction */
 
 /* Each row has an instruction's name, its number of operands, and its meaning.
  * T is the result's register type. x, y and z are the values of the operands a,
@@ -147,12 +148,12 @@ enum {
 enum {
     TN_REDUCE_SUM,
     TN_REDUCE_PROD,
-    TN_REDUCE_MAX, /* like MAX: NaN wins; true if any BOOL is */
-    TN_REDUCE_MIN, /* like MIN: NaN wins; true if all BOOLs are */
-    TN_REDUCE_ARGMAX, /* I64: k of the first maximum; -0 equals +0; the first
-                       * NaN wins */
-    TN_REDUCE_ARGMIN, /* I64: k of the first minimum; -0 equals +0; the first
-                       * NaN wins */
+    TN_REDUCE_MAX, /* NaN if an element is NaN; for BOOL, true if any is */
+    TN_REDUCE_MIN, /* NaN if an element is NaN; for BOOL, true if all are */
+    TN_REDUCE_ARGMAX, /* I64: k of the first maximum; -0 equals +0; k of the
+                       * first NaN if there is one */
+    TN_REDUCE_ARGMIN, /* I64: k of the first minimum; -0 equals +0; k of the
+                       * first NaN if there is one */
     TN_REDUCE_END
 };
 #define TN_CHUNK 1024
@@ -162,7 +163,7 @@ enum {
  * element. */
 enum { TN_LEVEL_UNIFORM, TN_LEVEL_ROW, TN_LEVEL_ELEM };
 enum { TN_LOAD_ZERO = 1 }; /* in `sub` of a LOAD: an index out of range reads 0
-                              and is no fault */
+                              and is not a fault */
 /* In `sub` of a SELECT, a hint: the SELECT computes weighted(x, w) = (w == 0 ?
  * 0 : x * w), with w == 0 as a, 0 as b and x * w as c. Interpolations and
  * adaptive pools are sums of weighted(x, w), which an executor may compute by a
@@ -186,16 +187,15 @@ typedef struct tn_kernel_ins {
 } tn_kernel_ins;
 
 /* A function of one to three arguments, computed per element: exp, erf, ...
- * An executor runs the body, or its own routine for this hash, which must
- * return the same bits. Bodies contain no LOAD, STORE, OFFSET, PARAM or REDUCE.
- * They may CALL functions with a lower number. */
+ * An executor runs the body, or its own routine for this hash, whose results
+ * must be bit-identical. Bodies contain no LOAD, STORE, OFFSET, PARAM or
+ * REDUCE. They may CALL functions with a lower index. */
 typedef struct tn_kernel_fn {
     const char *name; /* "exp_f32" */
     uint64_t hash;    /* hash of the body and of the functions that it calls */
     uint32_t arg_count, ins_count;
     uint8_t arg_dtype[4]; /* register type of each argument */
-    uint32_t result;      /* number of the instruction whose value is
-                             returned */
+    uint32_t result;      /* index of the instruction whose value is returned */
     uint32_t dtype;       /* register type of the result */
     const tn_kernel_ins *ins;
 } tn_kernel_fn;
@@ -289,8 +289,8 @@ typedef struct tn_fault {
                          * than TN_ERR_INDEX it is 0 if the device cannot
                          * determine it */
     /* The fields below are set for TN_ERR_INDEX. */
-    uint32_t operand;   /* number of the operand; 0 for a scatter */
-    uint32_t dim;       /* number of the index among the indices of the LOAD */
+    uint32_t operand;   /* index of the operand; 0 for a scatter */
+    uint32_t dim;       /* which of the LOAD's indices it is, from 0 */
     int64_t index;      /* value of the index */
     int64_t extent;     /* bound of the index */
     int64_t position;   /* row-major position of the element in the iteration

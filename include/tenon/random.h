@@ -1,9 +1,9 @@
 /* <tenon/random.h>: the random generator.
  *
- * Random numbers come from Philox, a function of the seed, the number of the
- * call, and the element. They are the same on every device and for any number
- * of threads. Each thread has its own generator. The first thread starts with
- * seed 0, each further thread with the next seed.
+ * Random numbers come from Philox, a function of the seed, the index of the
+ * call, and the index of the element. They are the same on every device and for
+ * any number of threads. Each thread has its own generator. The first thread
+ * starts with seed 0, each further thread with the next seed.
  *
  *     tn_manual_seed(42);
  *     tn_tensor *w = tn_randn(tn_dims(3, 3));
@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-/* The state of a generator: the next random operator is number `call` of the
- * stream `seed`. Closed: the struct never changes. */
+/* The state of a generator: the next random operator is call `call`, counted
+ * from 0, of the stream `seed`. Closed: the struct never changes. */
 typedef struct tn_rng_state {
     uint64_t seed, call;
 } tn_rng_state;

@@ -4,8 +4,8 @@
  * The values that a long function saves for its gradient may exceed the memory.
  * If tn_recompute runs the function, only the function's inputs are saved. The
  * function runs again when the backward pass first needs one of its values.
- * Gradients have the same bits as without tn_recompute, because the second run
- * draws the same random numbers.
+ * Gradients are bit-identical to those without tn_recompute, because the second
+ * run draws the same random numbers.
  *
  *     static tn_status block(tn_tensor *const *in, int count, tn_tensor **out,
  *                            int out_count, void *net)

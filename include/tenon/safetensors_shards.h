@@ -10,6 +10,10 @@
  *         tn_safetensors_shards_open("llama/model.safetensors.index.json");
  *     tn_tensor *w = tn_safetensors_shards_tensor(shards, "lm_head.weight");
  *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
+ *
  * Threads: A tn_safetensors_shards does not change. Any thread may read from it.
  */
 #ifndef TENON_SAFETENSORS_SHARDS_H
@@ -53,11 +57,11 @@ TN_API tn_status tn_safetensors_shards_save_with(
 
 typedef struct tn_safetensors_shards tn_safetensors_shards;
 
-/* Opens an index and the files that it names, which must be in its folder. Each
- * file's header is checked, and that each name of the index is in its file. The
- * open scope owns the result. Returns NULL with TN_ERR_IO if a file cannot be
- * read, TN_ERR_FORMAT if the index or a file is invalid, or TN_ERR_MEMORY if
- * memory runs out. */
+/* Opens an index and the files that it names, which must be in its folder.
+ * Checks the header of each file, and that each name of the index is in its
+ * file. The open scope owns the result. Returns NULL with TN_ERR_IO if a file
+ * cannot be read, TN_ERR_FORMAT if the index or a file is invalid, or
+ * TN_ERR_MEMORY if memory runs out. */
 TN_API tn_safetensors_shards *tn_safetensors_shards_open(const char *path);
 
 /* Return the number of tensors, and the name of tensor i in the order of the
@@ -67,8 +71,8 @@ TN_API int tn_safetensors_shards_count(const tn_safetensors_shards *shards);
 TN_API const char *
 tn_safetensors_shards_name(const tn_safetensors_shards *shards, int i);
 /* Returns the file that holds a tensor, or NULL if there is no tensor of that
- * name. tn_safetensors_dtype, _shape, _tensor and _read (io.h) read from it. It
- * is lent: valid while shards lives. Cannot fail. */
+ * name. tn_safetensors_dtype, _shape, _tensor and _read (io.h) read from it.
+ * The result is lent: valid while shards lives. Cannot fail. */
 TN_API tn_safetensors *
 tn_safetensors_shards_of(const tn_safetensors_shards *shards, const char *name);
 /* Return the number of files, and file i, or NULL if i is out of range, for

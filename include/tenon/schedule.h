@@ -31,13 +31,13 @@ typedef struct tn_schedule tn_schedule;
  * steps by tn_schedule_step_metric. A step that fails changes nothing. */
 TN_API tn_status tn_schedule_step(tn_schedule *schedule);
 /* The step of tn_schedule_reduce_lr_on_plateau. metric is the value that it
- * watches, for example a validation loss. NaN is no improvement. Fails with
- * TN_ERR_STATE while an error is pending, and with TN_ERR_ARGUMENT for another
- * schedule. */
+ * watches, for example a validation loss. NaN does not count as an improvement.
+ * Fails with TN_ERR_STATE while an error is pending, and with TN_ERR_ARGUMENT
+ * for another schedule. */
 TN_API tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric);
 /* Returns "min" or "max" if the step of schedule is tn_schedule_step_metric
- * with a metric that should fall or rise, and NULL if it is tn_schedule_step.
- * NULL for NULL. Cannot fail. */
+ * with a metric that should fall or rise, and NULL if it is tn_schedule_step or
+ * schedule is NULL. Cannot fail. */
 TN_API const char *tn_schedule_metric_mode(const tn_schedule *schedule);
 
 /* The number of steps so far. To resume training, make optimizer and schedule
@@ -50,9 +50,9 @@ TN_API tn_status tn_schedule_set_steps(tn_schedule *schedule, int64_t steps);
 /* The saved state of a schedule (PyTorch's state_dict), which
  * <tenon/checkpoint.h> saves. Together with the learning rates in the
  * optimizer's file it determines all later learning rates. A
- * tn_schedule_function is not saved: make the schedule with the same one. The
- * last three members are used by tn_schedule_reduce_lr_on_plateau only, and are
- * 0 for other schedules. Closed. */
+ * tn_schedule_function is not saved: make the schedule with the same function.
+ * The last three members are used by tn_schedule_reduce_lr_on_plateau only, and
+ * are 0 for other schedules. Closed. */
 typedef struct tn_schedule_state {
     int64_t steps;
     int64_t bad_steps; /* steps since the last improvement */
@@ -237,7 +237,7 @@ TN_API tn_schedule *tn_schedule_multiplicative_lr(tn_optim *optim,
  *   mode            "min": the metric should fall; "max": it should rise
  *   factor          multiplies the learning rate in a reduction; below 1
  *   patience        number of steps without an improvement that are tolerated
- *   threshold       a smaller change of the metric is no improvement
+ *   threshold       a smaller change does not count as an improvement
  *   threshold_mode  "rel": threshold is a fraction of the best metric; "abs":
  *                   it is a difference
  *   cooldown        number of steps after a reduction that are not counted
@@ -263,17 +263,19 @@ TN_API tn_schedule *tn_schedule_reduce_lr_on_plateau_with(
     tn_optim *optim, const tn_schedule_reduce_lr_on_plateau_options *options);
 
 /* ---- schedules of schedules ------------------------------------------------
- * They hold references to the given schedules, which must not be stepped
- * directly from then on. These must be of one optimizer, and none may be a
- * tn_schedule_reduce_lr_on_plateau (TN_ERR_ARGUMENT). tn_schedule_snapshot and
- * tn_schedule_restore cover the given schedules, too. */
+ * These schedules hold references to the given ones, which must not be stepped
+ * directly from then on. All given schedules must be of one optimizer, and none
+ * may be a tn_schedule_reduce_lr_on_plateau (TN_ERR_ARGUMENT).
+ * tn_schedule_snapshot and tn_schedule_restore cover the given schedules,
+ * too. */
 
 /* Runs schedules[0] until step milestones[0], then schedules[1] until
  * milestones[1], and so on. Each schedule begins with its step 0 and the
  * initial learning rate. milestones has count - 1 elements in ascending order;
- * equal ones are allowed. The initial learning rate is that of the optimizer
- * before its first schedule, even if that is a OneCycleLR or CyclicLR (PyTorch
- * uses the first learning rate that those set). Source: SequentialLR. */
+ * equal ones are allowed. The initial learning rate is the one that the
+ * optimizer had before its first schedule was made, even if that schedule is a
+ * OneCycleLR or CyclicLR (PyTorch uses the first learning rate that these two
+ * set). Source: SequentialLR. */
 TN_API tn_schedule *tn_schedule_sequential_lr(tn_optim *optim,
                                               tn_schedule *const *schedules,
                                               int count,

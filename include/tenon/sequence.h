@@ -10,9 +10,9 @@
  *
  * A packed sequence holds a batch of sequences without padding: first the
  * elements of all sequences at time 0, then those at time 1, and so on. Within
- * one time, longer sequences come first. A recurrent layer does no work for
- * padding, and the final state of each sequence is that after its last element.
- * All calls are differentiable. Source: torch.nn.utils.rnn.
+ * one time step, longer sequences come first. A recurrent layer does no work
+ * for padding, and the final state of each sequence is the state after its last
+ * element. All calls are differentiable. Source: torch.nn.utils.rnn.
  *
  * Threads: A packed sequence does not change. The rules for sharing tensors
  * between threads apply (<tenon/tensor.h>). */
@@ -79,8 +79,8 @@ TN_API tn_packed *
 tn_pack_sequence_with(tn_tensor *const *sequences, int count,
                       const tn_pack_sequence_options *options);
 
-/* Options of tn_pad_packed_sequence. total_length is the number of times in the
- * result, by default the longest length. */
+/* Options of tn_pad_packed_sequence. total_length is the number of time steps
+ * in the result, by default the longest length. */
 #define TN_PAD_PACKED_SEQUENCE_OPTIONS_LIST(X)                                \
     X(bool, batch_first, false)                                               \
     X(double, padding_value, 0)                                               \
@@ -103,14 +103,15 @@ TN_API tn_tensor *tn_packed_data(const tn_packed *packed);
  * lengths, ...), as its elements: for example the output of a linear layer on
  * tn_packed_data. Returns NULL with TN_ERR_SHAPE if the first size differs. */
 TN_API tn_packed *tn_packed_replace(const tn_packed *packed, tn_tensor *data);
-/* Return the number of sequences, and the number of times. 0 for NULL. Cannot
- * fail. */
+/* Return the number of sequences, and the number of time steps. 0 for NULL.
+ * Cannot fail. */
 TN_API int64_t tn_packed_count(const tn_packed *packed);
 TN_API int64_t tn_packed_times(const tn_packed *packed);
 /* Return arrays that are valid while packed lives. lengths: the length of each
- * sequence, as given. batch_sizes: for each time, the number of sequences that
- * are longer than it. sorted_indices: the given positions of the sequences in
- * the order of falling lengths. NULL for NULL. Cannot fail. */
+ * sequence, as given. batch_sizes: for time step t, the number of sequences
+ * with more than t elements. sorted_indices: the indices of the sequences, as
+ * given, in the order of falling lengths. Return NULL if packed is NULL. Cannot
+ * fail. */
 TN_API const int64_t *tn_packed_lengths(const tn_packed *packed);
 TN_API const int64_t *tn_packed_batch_sizes(const tn_packed *packed);
 TN_API const int64_t *tn_packed_sorted_indices(const tn_packed *packed);

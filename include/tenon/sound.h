@@ -8,12 +8,17 @@
  *     tn_tensor *mel = tn_mel_spectrogram(x, 16000, .n_mels = 80);
  *     mel = tn_amplitude_to_db(mel, .top_db = 80);  // (channels, 80, frames)
  *
- * A waveform is a floating tensor (..., time), a spectrogram (..., frequencies,
- * frames). The functions work on every device and are differentiable. Where the
- * text does not say otherwise: the open scope owns the result, the tensors of a
- * call are on one device and of one dtype, and the functions return NULL with
- * TN_ERR_SHAPE, TN_ERR_DTYPE or TN_ERR_DEVICE if a tensor does not fit,
- * TN_ERR_ARGUMENT if a number or a text is not allowed, or TN_ERR_MEMORY.
+ * A waveform is a floating-point tensor (..., time), a spectrogram (...,
+ * frequencies, frames). The functions work on every device and are
+ * differentiable. Unless a function says otherwise: the open scope owns the
+ * result, the tensors of a call are on one device and of one dtype, and the
+ * functions return NULL with TN_ERR_SHAPE, TN_ERR_DTYPE or TN_ERR_DEVICE if a
+ * tensor does not fit, TN_ERR_ARGUMENT if a number or a string is not allowed,
+ * or TN_ERR_MEMORY.
+ *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
  *
  * Link with `pkg-config --libs tenon-media`.
  *
@@ -34,33 +39,38 @@ extern "C" {
  *
  *   "pcm8"    unsigned, 128 is silence
  *   "pcm16" "pcm24" "pcm32"  signed
- *   "f32" "f64"              floating, -1 to 1
+ *   "f32" "f64"              floating-point, -1 to 1
  *
  * RIFF files, RF64 and BW64 files (more than 4 GiB), and
  * WAVE_FORMAT_EXTENSIBLE are read. A-law, mu-law, ADPCM and other compressed
- * formats, and RIFX files, are rejected by name (TN_ERR_UNSUPPORTED).
+ * formats, and RIFX files, are rejected (TN_ERR_UNSUPPORTED); the message names
+ * the format.
  *
  * Chunks other than "fmt ", "ds64" and "data" are skipped. A data chunk whose
  * size is 0xFFFFFFFF, or is 0 in a file whose RIFF size is 0 or 0xFFFFFFFF,
- * extends to the end of the file, as programs write it that stream a file. An
- * incomplete frame at the end is ignored. A data chunk that is larger than the
- * file is rejected. Memory is allocated only for frames that are in the file. */
+ * extends to the end of the file: programs that stream a file write it like
+ * this. An incomplete frame at the end is ignored. A data chunk that is larger
+ * than the file is rejected. Memory is allocated only for frames that are in
+ * the file. */
 
-/* What a file contains. */
-typedef struct tn_wav_details {
-    size_t size;         /* sizeof(tn_wav_details) */
+/* What a file says about its sound. Set size = sizeof(tn_wav_info) first. */
+typedef struct tn_wav_info {
+    size_t size;         /* sizeof(tn_wav_info) */
+    const char *format;  /* "pcm16": a string constant */
     int64_t sample_rate; /* in Hz */
     int64_t frames;      /* samples of each channel */
-    int channels;
-    const char *format;  /* "pcm16"; valid until the process ends */
-} tn_wav_details;
+    int32_t channels;
+} tn_wav_info;
 
-/* Reads the header of the file at path. Set out->size = sizeof *out first; the
- * first out->size bytes of *out are written. Fails with TN_ERR_IO if the file
- * cannot be read or is not a regular file, TN_ERR_FORMAT if it is not a valid
- * WAV file, TN_ERR_UNSUPPORTED for formats that are rejected, or
- * TN_ERR_ARGUMENT if out is NULL or its size invalid. */
-TN_API tn_status tn_wav_info(const char *path, tn_wav_details *out);
+/* Reads the header of a WAV file, or of the bytes of one in memory, without its
+ * samples, and fills the first out_info->size bytes of *out_info. Fails with
+ * TN_ERR_IO if the file cannot be read or is not a regular file, TN_ERR_FORMAT
+ * if it is not a valid WAV file, TN_ERR_UNSUPPORTED for formats that are
+ * rejected, or TN_ERR_ARGUMENT if out_info is NULL or out_info->size is
+ * invalid. */
+TN_API tn_status tn_wav_info_load(const char *path, tn_wav_info *out_info);
+TN_API tn_status tn_wav_info_decode(const void *data, size_t bytes,
+                                    tn_wav_info *out_info);
 
 /* Options of tn_wav_load and tn_wav_decode:
  *   normalize    the result is float32, integers are divided by 2^(bits - 1).
@@ -75,9 +85,9 @@ TN_API tn_status tn_wav_info(const char *path, tn_wav_details *out);
 TN_OPTIONS_STRUCT(tn_wav_load, TN_WAV_LOAD_OPTIONS_LIST);
 #define TN_WAV_LOAD_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_wav_load, TN_WAV_LOAD_OPTIONS_LIST)
-/* Loads a WAV file as (channels, frames) on the current device. Only the frames
- * asked for are read. Stores the sample rate in *out_sample_rate, which may be
- * NULL. Returns NULL with the errors of tn_wav_info, or TN_ERR_ARGUMENT or
+/* Loads a WAV file as (channels, frames) on the current device. Only the requested
+ * frames are read. Stores the sample rate in *out_sample_rate, which may be
+ * NULL. Returns NULL with the errors of tn_wav_info_load, or TN_ERR_ARGUMENT or
  * TN_ERR_MEMORY. Source: torchaudio.load. */
 TN_API tn_tensor *tn_wav_load_with(const char *path, int64_t *out_sample_rate,
                                    const tn_wav_load_options *options);
@@ -90,8 +100,9 @@ TN_API tn_tensor *tn_wav_decode_with(const void *data, size_t bytes,
                                      const tn_wav_decode_options *options);
 
 /* Option of tn_wav_save:
- *   format   of the samples. NULL: "f32" for floating dtypes but float64
- *            ("f64"); "pcm8" for uint8, "pcm16" for int16, "pcm32" for int32 */
+ *   format   of the samples. NULL: "f64" for float64, "f32" for other
+ *            floating-point dtypes; "pcm8" for uint8, "pcm16" for int16,
+ *            "pcm32" for int32 */
 #define TN_WAV_SAVE_OPTIONS_LIST(X) X(const char *, format, NULL)
 TN_OPTIONS_STRUCT(tn_wav_save, TN_WAV_SAVE_OPTIONS_LIST);
 #define TN_WAV_SAVE_OPTIONS                                                   \
@@ -103,10 +114,10 @@ TN_OPTIONS_STRUCT(tn_wav_save, TN_WAV_SAVE_OPTIONS_LIST);
  *   sample_rate  1 to 2^32 - 1
  *
  * Numbers are converted as tn_wav_load normalizes them. For integer formats
- * they are rounded to the nearest, and clamped if they are outside of -1 to 1.
- * Fails with TN_ERR_ARGUMENT if a number is NaN and the format is integer,
- * or if the file would have more than 4 GiB; TN_ERR_SHAPE for more than 65535
- * channels; and with the errors of tn_file_replace.
+ * they are clamped to -1 .. 1 and rounded to nearest. Fails with
+ * TN_ERR_ARGUMENT if a number is NaN and the format is integer, or if the file
+ * would have more than 4 GiB; TN_ERR_SHAPE for more than 65535 channels; and
+ * with the errors of tn_file_replace.
  * Source: torchaudio.save. */
 TN_API tn_status tn_wav_save_with(const char *path, tn_tensor *waveform,
                                   int64_t sample_rate,
@@ -130,9 +141,10 @@ TN_OPTIONS_STRUCT(tn_resample, TN_RESAMPLE_OPTIONS_LIST);
 #define TN_RESAMPLE_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_resample, TN_RESAMPLE_OPTIONS_LIST)
 /* Resamples waveform (..., time) from one sample rate to another: the result
- * has ceil(time * new_freq / orig_freq) samples. The filter has
- * new_freq * orig_freq / gcd^2 or more numbers: rates without a common divisor
- * are rejected if it needs more than 2^26.
+ * has ceil(time * new_freq / orig_freq) samples. The filter has at least
+ * new_freq * orig_freq / gcd^2 coefficients, where gcd is the greatest common
+ * divisor of the two rates. Rates for which it needs more than 2^26
+ * coefficients are rejected.
  * Source: torchaudio.functional.resample. */
 TN_API tn_tensor *tn_resample_with(tn_tensor *waveform, int64_t orig_freq,
                                    int64_t new_freq,

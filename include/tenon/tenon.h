@@ -1,4 +1,5 @@
-/* <tenon/tenon.h>: includes all public headers but the plugin ABI.
+/* <tenon/tenon.h>: includes all public headers of libtenon except the plugin
+ * ABI.
  *
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), options.h, random.h, op.h (operators by name), op_register.h
@@ -31,6 +32,7 @@
 #include <tenon/distributions.h>
 #include <tenon/error.h>
 #include <tenon/grad_scaler.h>
+#include <tenon/compile.h>
 #include <tenon/graph.h>
 #include <tenon/hook.h>
 #include <tenon/io.h>

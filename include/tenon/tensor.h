@@ -104,8 +104,8 @@ TN_API tn_tensor *tn_to(tn_tensor *input, tn_device *device);
  * the device. tn_fprint fails with TN_ERR_IO if the file cannot be written. */
 TN_API void tn_print(const tn_tensor *x);
 TN_API tn_status tn_fprint(FILE *file, const tn_tensor *x);
-/* Returns the text that tn_print writes, in memory from malloc, which you free.
- * Returns NULL on failure. */
+/* Returns the string that tn_print writes, in memory from malloc, which you
+ * free. Returns NULL on failure. */
 TN_API char *tn_tensor_text(const tn_tensor *x);
 
 /* ---- for code built on Tenon: layers, data sets ------------------------- */
@@ -131,7 +131,7 @@ TN_API tn_status tn_error_refuse(tn_status code, const char *name,
     ;
 
 /* Like tn_error_refuse, for an error that no tensor causes. argument names a
- * number, a text, or an option (without the dot). It is NULL if no single
+ * number, a string, or an option (without the dot). It is NULL if no single
  * argument is wrong. It must be a string constant, too. */
 TN_API tn_status tn_error_refuse_argument(tn_status code, const char *name,
                                           const char *argument,

@@ -55,8 +55,8 @@ TN_OPTIONS_STRUCT(tn_tokenizer_open, TN_TOKENIZER_OPEN_OPTIONS_LIST);
  *
  * The open scope owns the result. Returns NULL with TN_ERR_IO if a file cannot
  * be read, TN_ERR_FORMAT if it is damaged or is of a kind that Tenon does not
- * know (the message names the file and the key), TN_ERR_ARGUMENT if the pattern
- * is missing or invalid, or TN_ERR_MEMORY if memory runs out. */
+ * support (the message names the file and the key), TN_ERR_ARGUMENT if the
+ * pattern is missing or invalid, or TN_ERR_MEMORY if memory runs out. */
 TN_API tn_tokenizer *
 tn_tokenizer_open_with(const char *path,
                        const tn_tokenizer_open_options *options);
@@ -67,14 +67,14 @@ tn_tokenizer_open_with(const char *path,
 typedef struct tn_encoding tn_encoding;
 
 /* bytes:         length of the text; TN_NONE_INT: up to its NUL
- * pair:          a second text, which follows the first as the file's template
- *                says (question and answer); NULL: none
+ * pair:          a second text, which follows the first as the template in the
+ *                file defines (question and answer); NULL: none
  * special:       add the special tokens of the template, such as <s> or [CLS]
  * parse_special: special tokens that occur in the text ("<|im_end|>") become
  *                their ids; false: they are encoded as plain text. Set it to
  *                false for texts from users.
- * max_count:     at most that many ids, special ones included: the end of the
- *                texts is cut, that of the longer one first; TN_NONE_INT: all */
+ * max_count:     at most that many ids, special ones included: the texts are
+ *                cut at their ends, the longer text first; TN_NONE_INT: all */
 #define TN_TOKENIZER_ENCODE_OPTIONS_LIST(X)                                    \
     X(int64_t, bytes, TN_NONE_INT)                                             \
     X(const char *, pair, NULL)                                                \
@@ -94,8 +94,8 @@ tn_tokenizer_encode_with(tn_tokenizer *tokenizer, const char *text,
                          const tn_tokenizer_encode_options *options);
 
 /* Return arrays of tn_encoding_count elements (offsets: twice as many),
- * which are valid while the encoding lives. Return NULL, or 0, for NULL.
- * Cannot fail.
+ * which are valid while the encoding lives. Return NULL, or 0, if encoding is
+ * NULL. Cannot fail.
  *   ids      token ids
  *   offsets  first byte of the text and the byte after the last one that token
  *            i represents, at 2 i and 2 i + 1; 0, 0 for special tokens that
@@ -143,8 +143,8 @@ TN_OPTIONS_STRUCT(tn_tokenizer_decode, TN_TOKENIZER_DECODE_OPTIONS_LIST);
 #define TN_TOKENIZER_DECODE_OPTIONS                                            \
     TN_OPTIONS_DEFAULTS(tn_tokenizer_decode, TN_TOKENIZER_DECODE_OPTIONS_LIST)
 
-/* Returns the text of count ids, which ends with a NUL. Bytes that form no
- * character become U+FFFD. Ids without a token are skipped, as in Hugging
+/* Returns the text of count ids, which ends with a NUL. Bytes that do not form
+ * a character become U+FFFD. Ids without a token are skipped, as in Hugging
  * Face's tokenizers. The open scope owns the text. Returns NULL with
  * TN_ERR_ARGUMENT if count is negative, or TN_ERR_MEMORY if memory runs out. */
 TN_API const char *

@@ -11,21 +11,25 @@
  *
  * A file of torch.save contains a pickle, which is a program. Tenon reads it
  * without running anything: it understands the instructions that a state_dict or
- * a checkpoint needs, and a fixed table of names that they may refer to
- * (tensors, storages, dtypes, OrderedDict, torch.Size, Parameter). Everything
- * else is rejected (TN_ERR_UNSUPPORTED) with its name and its position. To read
- * such a file in Python, load it where you trust it and save its
- * model.state_dict().
+ * a checkpoint needs, and a fixed table of names that they may refer to. These
+ * are the names that torch.load(weights_only=True) allows (tensors, storages,
+ * dtypes, devices, layouts, Parameter, torch.Size, OrderedDict, Counter, set,
+ * bytearray, complex), without sparse, quantized and meta tensors; and
+ * defaultdict, frozenset and NumPy's scalars (bools, integers, float16 to
+ * float64). Everything else is rejected (TN_ERR_UNSUPPORTED) with its name and
+ * its position. To read such a file in Python, load it where you trust it and
+ * save its model.state_dict().
  *
  * Two formats are read: the zip archive of PyTorch 1.6 and later, and the older
  * sequence of pickles. TorchScript archives and the tar files of PyTorch 0.1 are
  * rejected.
  *
  * The object in a file is a tensor or a tree: dicts, lists, tuples, tensors,
- * numbers, strings, bools and None. Each value has a path: the keys and the
- * positions that lead to it, joined by dots: "optimizer.param_groups.0.lr". The
- * path of the outermost object is "". A file in which two values have the same
- * path is rejected.
+ * numbers, strings, bools and None. A defaultdict is a dict, a scalar of NumPy
+ * a number, and a complex number a list of two numbers. Each value has a path:
+ * the keys and the positions that lead to it, joined by dots:
+ * "optimizer.param_groups.0.lr". The path of the outermost object is "". A file
+ * in which two values have the same path is rejected.
  *
  * Limits: a tree is at most 64 levels deep and has at most 2^20 values. The
  * pickle has at most 64 MiB, and its values take at most 512 MiB and at most 512
@@ -34,6 +38,10 @@
  *
  * Source: torch/serialization.py and torch/_utils.py of PyTorch 2.15, and
  * Lib/pickletools.py of Python 3.13 for the instructions.
+ *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
  *
  * Threads: A tn_torch_file does not change. Any thread may read from it.
  */
@@ -106,33 +114,35 @@ enum {
     TN_TORCH_BOOL = 3,
     TN_TORCH_INT = 4,
     TN_TORCH_REAL = 5,
-    TN_TORCH_TEXT = 6,  /* a string, a dtype ("torch.float32") or a device */
+    TN_TORCH_TEXT = 6,  /* a string, a dtype ("torch.float32"), a layout
+                           ("torch.strided") or a device */
     TN_TORCH_BYTES = 7,
-    TN_TORCH_LIST = 8,  /* a list, tuple, set or torch.Size */
+    TN_TORCH_LIST = 8,  /* a list, tuple, set, torch.Size or complex number */
     TN_TORCH_DICT = 9
 };
 
-/* Return the number of values that are no tensors, lists and dicts included,
+/* Return the number of values that are not tensors, lists and dicts included,
  * and the path of value i in the order of the tree, or NULL if i is out of
  * range. The path is valid while file lives. Cannot fail. */
 TN_API int tn_torch_file_value_count(const tn_torch_file *file);
 TN_API const char *tn_torch_file_value_name(const tn_torch_file *file, int i);
-/* Return the kind of the value at a path, and the number of items of a list or
- * dict or of bytes in a text (of other values: 0). Cannot fail. */
+/* Return the kind of the value at a path, and its length: the number of items
+ * of a list or dict, or of bytes of a string (of other values: 0). Cannot
+ * fail. */
 TN_API int tn_torch_file_kind(const tn_torch_file *file, const char *name);
 TN_API int64_t tn_torch_file_length(const tn_torch_file *file,
                                     const char *name);
 
 /* Store the number at a path in *out. tn_torch_file_int reads integers and
- * bools, tn_torch_file_real reads floating numbers, too. On failure *out is
- * unchanged. Fail with TN_ERR_ARGUMENT if there is no such path, or TN_ERR_DTYPE
- * if the value has another kind. */
+ * bools, tn_torch_file_real reads floating-point numbers, too. On failure *out
+ * is unchanged. Fail with TN_ERR_ARGUMENT if there is no such path, or
+ * TN_ERR_DTYPE if the value has another kind. */
 TN_API tn_status tn_torch_file_int(const tn_torch_file *file,
                                    const char *name, int64_t *out);
 TN_API tn_status tn_torch_file_real(const tn_torch_file *file,
                                     const char *name, double *out);
-/* Returns the text or the bytes at a path, followed by a NUL;
- * tn_torch_file_length has their number, since they may contain NULs. Valid
+/* Returns the string or the bytes at a path, followed by a NUL;
+ * tn_torch_file_length returns their length, since they may contain NULs. Valid
  * while file lives. Returns NULL with TN_ERR_ARGUMENT if there is no such path,
  * or TN_ERR_DTYPE if the value has another kind. */
 TN_API const char *tn_torch_file_text(const tn_torch_file *file,

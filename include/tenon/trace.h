@@ -17,7 +17,7 @@
  * operator's event has its shapes and its module, the bytes moved, the
  * operations computed (and how many of them multiply), and the fraction of the
  * machine's limit that the operator reached (of_limit). For operators other
- * than products, convolutions and attention, the event also has the least
+ * than products, convolutions and attention, the event also has the minimum
  * number of 4-byte instructions that the operator needs. An event costs about 1
  * us. Without a trace an operator costs one test of a flag.
  *

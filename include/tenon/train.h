@@ -23,7 +23,8 @@
  * An epoch consists of the steps, the validation, the step of the schedule, the
  * callback on_epoch_end and the checkpoint, in this order. A step processes
  * `accumulate` batches (default 1). A run that is killed and started again with
- * .last and .resume ends with the same bits as a run without interruption.
+ * .last and .resume gives results that are bit-identical to those of a run
+ * without interruption.
  *
  * An error ends the training. Its message begins with the epoch and the step,
  * counted from 1: "train: epoch 3, step 17: encoder.fc: linear: ...".
@@ -45,7 +46,8 @@ extern "C" {
  * tn_forward(module, batch->x) is used. */
 typedef tn_tensor *(*tn_train_forward)(tn_module *module, const tn_batch *batch,
                                        void *context);
-/* Computes the loss, one floating number, from the output and the batch. */
+/* Computes the loss, a floating-point tensor with one element, from the output
+ * and the batch. */
 typedef tn_tensor *(*tn_train_loss)(tn_tensor *output, const tn_batch *batch,
                                     void *context);
 
@@ -82,7 +84,7 @@ typedef void (*tn_train_callback)(tn_train_state *state, void *context);
  *   monitor        the metric, one of metrics, by which epochs are compared.
  *                  NULL: the validation loss, or without validation the
  *                  training loss
- *   maximize       a greater value of monitor is better
+ *   maximize       a larger value of monitor is better
  *   patience       number of epochs in a row without an improvement by more
  *                  than min_delta after which the training ends
  *   last           path of a checkpoint (checkpoint.h) of all parts of the
@@ -102,8 +104,8 @@ typedef void (*tn_train_callback)(tn_train_state *state, void *context);
  *   average        updated after each optimizer step; swapped in for the
  *                  validation
  *   log            file to which a line is written after each epoch
- *   progress       shows loss, rate and time left on stderr, if that is a
- *                  terminal
+ *   progress       shows loss, rate and time left of each epoch and of its
+ *                  validation on stderr, if that is a terminal
  *   on_...         callbacks. on_epoch_begin runs after the module was set to
  *                  training mode, and may set layers to eval mode again.
  *                  on_epoch_end runs before the checkpoint
@@ -158,7 +160,8 @@ TN_API tn_status tn_train_with(tn_module *module, tn_optim *optim,
     X(tn_train_loss, loss, NULL)                                              \
     X(void *, context, NULL)                                                  \
     X(tn_metric *const *, metrics, NULL)                                      \
-    X(tn_dtype, autocast, TN_DTYPE_NONE)
+    X(tn_dtype, autocast, TN_DTYPE_NONE)                                      \
+    X(bool, progress, true)
 TN_OPTIONS_STRUCT(tn_evaluate, TN_EVALUATE_OPTIONS_LIST);
 #define TN_EVALUATE_OPTIONS                                                   \
     TN_OPTIONS_DEFAULTS(tn_evaluate, TN_EVALUATE_OPTIONS_LIST)

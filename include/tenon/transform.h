@@ -19,11 +19,14 @@
  * batch is transformed in one way: draw for each image in a data set's
  * transform.
  *
- * Errors, common to all: NULL with TN_ERR_SHAPE if the tensor is no image,
+ * Errors, common to all: NULL with TN_ERR_SHAPE if the tensor is not an image,
  * TN_ERR_DTYPE for another dtype, TN_ERR_DEVICE if the CPU cannot use the
  * device's memory (use tn_to), TN_ERR_UNSUPPORTED if a gradient would be
  * recorded (transforms are not differentiable; use tn_detach), TN_ERR_ARGUMENT
  * for a number out of range, TN_ERR_MEMORY.
+ *
+ * While an error is pending (error.h), the functions work as usual, and the
+ * first error stays.
  *
  * Threads: any thread may call these functions.
  */
@@ -114,7 +117,8 @@ TN_API tn_tensor *tn_image_flip_vertical(tn_tensor *image);
  * center_x and center_y, in pixels from the upper left corner, are given. */
 #define TN_IMAGE_ROTATE_OPTIONS_LIST(X)                                       \
     X(const char *, mode, "nearest")                                          \
-    X(bool, expand, false) /* makes the result large enough for all of it */  \
+    X(bool, expand, false) /* enlarges the result to contain the whole rotated
+                            * image */  \
     X(double, center_x, TN_NONE_FLOAT)                                        \
     X(double, center_y, TN_NONE_FLOAT)                                        \
     X(double, fill, 0)
@@ -154,7 +158,7 @@ TN_API tn_tensor *tn_image_adjust_contrast(tn_tensor *image, double factor);
 TN_API tn_tensor *tn_image_adjust_saturation(tn_tensor *image, double factor);
 /* Shifts the hue by shift, -0.5 .. 0.5, where 1 is a full turn. */
 TN_API tn_tensor *tn_image_adjust_hue(tn_tensor *image, double shift);
-/* Makes grey of colour, 0.2989 R + 0.587 G + 0.114 B, with 1 or 3 equal
+/* Converts colour to grey, 0.2989 R + 0.587 G + 0.114 B, with 1 or 3 equal
  * channels. */
 TN_API tn_tensor *tn_image_grayscale(tn_tensor *image, int channels);
 
@@ -182,7 +186,7 @@ TN_OPTIONS_STRUCT(tn_image_prepare, TN_IMAGE_PREPARE_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_image_prepare, TN_IMAGE_PREPARE_OPTIONS_LIST)
 /* Prepares an image with 3 channels for a classifier: tn_image_resize_shorter
  * to .resize, tn_image_center_crop to .crop, tn_image_normalize. The result is
- * the same to the bit, but only pixels within the crop are computed. Source:
+ * bit-identical, but only pixels within the crop are computed. Source:
  * torchvision.transforms._presets.ImageClassification. */
 TN_API tn_tensor *tn_image_prepare_with(tn_tensor *image,
                                         const tn_image_prepare_options *options);
@@ -200,14 +204,15 @@ TN_API tn_tensor *tn_image_random_flip_vertical(tn_tensor *image);
 TN_OPTIONS_STRUCT(tn_image_random_crop, TN_IMAGE_RANDOM_CROP_OPTIONS_LIST);
 #define TN_IMAGE_RANDOM_CROP_OPTIONS                                          \
     TN_OPTIONS_DEFAULTS(tn_image_random_crop, TN_IMAGE_RANDOM_CROP_OPTIONS_LIST)
-/* Crops height x width pixels at a random place. A smaller image is rejected
+/* Crops height x width pixels at a random position. A smaller image is rejected
  * (TN_ERR_SHAPE). */
 TN_API tn_tensor *
 tn_image_random_crop_with(tn_tensor *image, int64_t height, int64_t width,
                           const tn_image_random_crop_options *options);
 
-/* Options: the area of the box, as a part of the image's, and its ratio width /
- * height (logarithmically) are uniform in these ranges. */
+/* Options: the area of the box, as a fraction of the image's area, is uniform
+ * in scale_min .. scale_max. The logarithm of its ratio width / height is
+ * uniform between the logarithms of ratio_min and ratio_max. */
 #define TN_IMAGE_RANDOM_RESIZED_CROP_OPTIONS_LIST(X)                          \
     X(double, scale_min, 0.08)                                                \
     X(double, scale_max, 1)                                                   \

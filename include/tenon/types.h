@@ -48,9 +48,9 @@ enum {
 #undef TN_STATUS_ENUM
 };
 
-/* Every dtype: name, code, PyTorch's name, bytes per element, kind (f floating,
- * i signed, u unsigned, b bool), and the dtype in which kernels compute with
- * it. Codes are below 32, because masks have one bit for each. */
+/* Every dtype: name, code, PyTorch's name, bytes per element, kind (f
+ * floating-point, i signed, u unsigned, b bool), and the dtype in which kernels
+ * compute with it. Codes are below 32, because masks have one bit for each. */
 #define TN_DTYPE_MAP(X)                                                       \
     X(F32, 1, "float32", 4, 'f', F32)                                         \
     X(F64, 2, "float64", 8, 'f', F64)                                         \

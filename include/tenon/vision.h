@@ -19,13 +19,17 @@
  * NaN, as in torchvision. An empty list of boxes, (0, 4), is allowed
  * everywhere.
  *
- * Where the text does not say otherwise: the open scope owns the result, the
- * tensors of a call are on one device, boxes may have any dtype but bool and
- * f8, and the functions are differentiable in all floating tensors. float16 and
+ * Unless a function says otherwise: the open scope owns the result, the tensors
+ * of a call are on one device, boxes may have any dtype but bool and f8, and
+ * the functions are differentiable in all floating-point tensors. float16 and
  * bfloat16 boxes are computed, and results returned, in float32. The functions
  * return NULL with TN_ERR_SHAPE, TN_ERR_DTYPE or TN_ERR_DEVICE if a tensor does
- * not fit, TN_ERR_ARGUMENT if a number or a text is not allowed, or
+ * not fit, TN_ERR_ARGUMENT if a number or a string is not allowed, or
  * TN_ERR_MEMORY.
+ *
+ * While an error is pending (error.h), functions that return a status do
+ * nothing and return TN_ERR_STATE. Others work as usual, and the first error
+ * stays.
  *
  * For the mean IoU of segmentations see tn_metric_mean_iou in
  * <tenon/metric.h>.
@@ -48,14 +52,14 @@ extern "C" {
 /* ---- choosing boxes ------------------------------------------------------ */
 
 /* Non-maximum suppression: goes through the boxes by descending score, and
- * removes each box whose IoU with a box that was kept is greater than
+ * removes each box whose IoU with a box selected before is greater than
  * iou_threshold.
  *
- *   boxes    (N, 4) floating
- *   scores   (N) floating; equal scores keep the order of the boxes; NaN is
- *            greater than all numbers
- *   returns  (K) int64: the numbers of the boxes that are kept, by descending
- *            score, on the device of boxes
+ *   boxes    (N, 4) floating-point
+ *   scores   (N) floating-point; equal scores keep the order of the boxes; NaN
+ *            is greater than all numbers
+ *   returns  (K) int64: the indices of the selected boxes, by descending score,
+ *            on the device of boxes
  *
  * Runs on the host: boxes and scores are transferred from a device, and the
  * result to it. Uses O(N) memory. No gradient. Source: torchvision.ops.nms. */
@@ -71,7 +75,7 @@ TN_API tn_tensor *tn_nms(tn_tensor *boxes, tn_tensor *scores,
 TN_API tn_tensor *tn_batched_nms(tn_tensor *boxes, tn_tensor *scores,
                                  tn_tensor *idxs, double iou_threshold);
 
-/* Returns the numbers of the boxes (N, 4) whose width and height are at least
+/* Returns the indices of the boxes (N, 4) whose width and height are at least
  * min_size: (K) int64. Waits for the device. No gradient.
  * Source: torchvision.ops.remove_small_boxes. */
 TN_API tn_tensor *tn_remove_small_boxes(tn_tensor *boxes, double min_size);
@@ -112,7 +116,7 @@ TN_API tn_tensor *tn_box_area_with(tn_tensor *boxes,
  *
  *   boxes1   (..., N, 4)
  *   boxes2   (..., M, 4) of the same dtype; the leading dimensions broadcast
- *   returns  (..., N, M) floating
+ *   returns  (..., N, M) floating-point
  *
  * With I the area of the intersection, U the area of the union, C the smallest
  * box around both, d the distance of the centers and c the diagonal of C:
@@ -195,7 +199,7 @@ TN_OPTIONS_STRUCT(tn_sigmoid_focal_loss, TN_SIGMOID_FOCAL_LOSS_OPTIONS_LIST);
                         TN_SIGMOID_FOCAL_LOSS_OPTIONS_LIST)
 /* The focal loss of logits: -alpha_t (1 - p)^gamma log(p).
  *
- *   inputs   (...) floating
+ *   inputs   (...) floating-point
  *   targets  (...) of the shape and dtype of inputs: 0 or 1
  *
  * Sources: torchvision.ops.sigmoid_focal_loss, arXiv:1708.02002. */
@@ -207,22 +211,21 @@ tn_sigmoid_focal_loss_with(tn_tensor *inputs, tn_tensor *targets,
  * Each region is cut from its image and resampled to height x width cells.
  *
  *   input    (N, C, H, W) float32, float64, float16 or bfloat16
- *   boxes    (K, 5): the number of the image, x1, y1, x2, y2; any dtype of
- *            boxes
+ *   boxes    (K, 5): the index of the image, x1, y1, x2, y2; any dtype of boxes
  *   height, width   of the result, 1 to 4096
  *   returns  (K, C, height, width), dtype and device of input
  *
- * spatial_scale is multiplied to the coordinates, such as 1.0 / 16 for features
+ * Coordinates are multiplied by spatial_scale, such as 1.0 / 16 for features
  * with a stride of 16. Differentiable in input, not in boxes. Boxes that are on
- * a device are transferred to the host. Fails with TN_ERR_INDEX if the number
- * of an image is out of range, TN_ERR_ARGUMENT if a coordinate is not finite or
- * a box reads more than 2^26 pixels (four for each sample of tn_roi_align). */
+ * a device are transferred to the host. Fails with TN_ERR_INDEX if the index of
+ * an image is out of range, TN_ERR_ARGUMENT if a coordinate is not finite or a
+ * box reads more than 2^26 pixels (four for each sample of tn_roi_align). */
 
 /* Options of tn_roi_align:
  *   sampling_ratio  samples in each direction of a cell; 0 or less: the size of
  *                   a cell in pixels, rounded up
- *   aligned         pixel i has its center at i + 0.5. If not, at i, and boxes
- *                   have at least the size 1 */
+ *   aligned         true: pixel i has its center at i + 0.5. false: at i, and
+ *                   boxes have at least the size 1 */
 #define TN_ROI_ALIGN_OPTIONS_LIST(X)                                          \
     X(double, spatial_scale, 1)                                               \
     X(int64_t, sampling_ratio, -1)                                            \
@@ -266,8 +269,8 @@ TN_OPTIONS_STRUCT(tn_anchors, TN_ANCHORS_OPTIONS_LIST);
 #define TN_ANCHORS_OPTIONS                                                    \
     TN_OPTIONS_DEFAULTS(tn_anchors, TN_ANCHORS_OPTIONS_LIST)
 /* Returns the anchors of a feature map of rows x columns cells: boxes of all
- * sizes and ratios around the upper left corner of each cell, rounded to whole
- * pixels.
+ * sizes and ratios around the upper left corner of each cell, rounded to
+ * integer coordinates.
  *
  *   sizes, size_count  square roots of the areas, in pixels
  *   returns            (rows * columns * ratio_count * size_count, 4), the
@@ -284,7 +287,7 @@ TN_API tn_tensor *tn_anchors_with(int64_t rows, int64_t columns,
  *
  *     wx (x - xa) / wa, wy (y - ya) / ha, ww log(w / wa), wh log(h / ha)
  *
- *   boxes, proposals  (N, 4) floating, of one dtype
+ *   boxes, proposals  (N, 4) floating-point, of one dtype
  *   weights           wx, wy, ww, wh; NULL: all 1
  *   returns           (N, 4)
  *
@@ -296,10 +299,11 @@ TN_API tn_tensor *tn_box_encode(tn_tensor *boxes, tn_tensor *proposals,
 TN_OPTIONS_STRUCT(tn_box_decode, TN_BOX_DECODE_OPTIONS_LIST);
 #define TN_BOX_DECODE_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_box_decode, TN_BOX_DECODE_OPTIONS_LIST)
-/* The inverse of tn_box_encode. The third and fourth numbers of a code, divided
- * by their weights, are clamped to at most .clip, log(1000 / 16) by default.
+/* The inverse of tn_box_encode. The third and fourth elements of a code,
+ * divided by their weights, are clamped to at most .clip, log(1000 / 16) by
+ * default.
  *
- *   codes      (N, 4 C) floating: C codes for each proposal
+ *   codes      (N, 4 C) floating-point: C codes for each proposal
  *   proposals  (N, 4), converted to the dtype of codes
  *   returns    (N, 4 C) */
 TN_API tn_tensor *tn_box_decode_with(tn_tensor *codes, tn_tensor *proposals,
@@ -325,11 +329,11 @@ typedef struct tn_mean_ap tn_mean_ap;
 /* Options of tn_mean_ap_new:
  *   iou_threshold   the only threshold, greater than 0 and at most 1. None: the
  *                   ten thresholds 0.5, 0.55 ... 0.95
- *   points          the precision is averaged over so many recalls from 0 to 1:
- *                   101 (COCO) or 11 (VOC 2007). 0: the area under the curve
- *                   (VOC 2010)
+ *   points          number of recalls from 0 to 1 over which the precision is
+ *                   averaged: 101 (COCO) or 11 (VOC 2007). 0: the area under
+ *                   the curve (VOC 2010)
  *   max_detections  detections that count for each image and class, those with
- *                   the greatest scores */
+ *                   the largest scores */
 #define TN_MEAN_AP_NEW_OPTIONS_LIST(X)                                            \
     X(double, iou_threshold, TN_NONE_FLOAT)                                   \
     X(int, points, 101)                                                       \
@@ -342,10 +346,11 @@ TN_OPTIONS_STRUCT(tn_mean_ap_new, TN_MEAN_AP_NEW_OPTIONS_LIST);
 TN_API tn_mean_ap *tn_mean_ap_new_with(const tn_mean_ap_new_options *options);
 
 /* Options of tn_mean_ap_update, for the true boxes of the image:
- *   crowd   (M) any dtype: nonzero marks a crowd. Detections in it count
- *           neither as true nor as false. NULL: none
- *   area    (M) floating: the areas by which boxes are small, medium or large
- *           (COCO: the areas of segmentations). NULL: those of the boxes */
+ *   crowd   (M) any dtype: nonzero marks a crowd. Detections in a crowd are
+ *           ignored. NULL: none
+ *   area    (M) floating-point: the areas by which boxes are small, medium or
+ *           large (COCO: the areas of segmentations). NULL: the areas of the
+ *           boxes */
 #define TN_MEAN_AP_UPDATE_OPTIONS_LIST(X)                                         \
     X(tn_tensor *, crowd, NULL)                                               \
     X(tn_tensor *, area, NULL)
@@ -354,7 +359,7 @@ TN_OPTIONS_STRUCT(tn_mean_ap_update, TN_MEAN_AP_UPDATE_OPTIONS_LIST);
     TN_OPTIONS_DEFAULTS(tn_mean_ap_update, TN_MEAN_AP_UPDATE_OPTIONS_LIST)
 /* Adds an image: N detections and M true boxes.
  *
- *   boxes (N, 4), scores (N) floating, labels (N) integer
+ *   boxes (N, 4), scores (N) floating-point, labels (N) integer
  *   true_boxes (M, 4), true_labels (M) integer
  *
  * N and M may be 0. The tensors may be on any devices, and are copied to the
@@ -379,11 +384,14 @@ typedef struct tn_mean_ap_result {
     double ar_small, ar_medium, ar_large;
 } tn_mean_ap_result;
 
-/* Computes the result of all images so far. Set out->size = sizeof *out first;
- * the first out->size bytes of *out are written. Fails with TN_ERR_ARGUMENT if
- * out is NULL or its size invalid, TN_ERR_STATE if there was no image, or
- * TN_ERR_MEMORY. Source: pycocotools' COCOeval. */
-TN_API tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out);
+/* Computes the result of all images so far, and fills the first
+ * out_result->size bytes of *out_result. Set out_result->size =
+ * sizeof(tn_mean_ap_result) first.
+ * Fails with TN_ERR_ARGUMENT if out_result is NULL or its size is invalid,
+ * TN_ERR_STATE if there was no image, or TN_ERR_MEMORY.
+ * Source: pycocotools' COCOeval. */
+TN_API tn_status tn_mean_ap_compute(tn_mean_ap *metric,
+                                    tn_mean_ap_result *out_result);
 
 /* Returns the average precision of each class in the order of labels: (K, 2)
  * float64 on the current device, with the label and its average precision at

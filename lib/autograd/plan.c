@@ -125,7 +125,7 @@ static int used_by_name(const tn__kernel *kernel, const char *name)
 static bool has_written_gradient(const tn__plan *plan, int input)
 {
     int arg = plan->port_arg[plan->input_port[input]];
-    return plan->op->grad && plan->op->grad[arg];
+    return plan->op->rare->grad && plan->op->rare->grad[arg];
 }
 
 /* Returns the gradient kernel written in the `grad` line of the operator
@@ -135,7 +135,7 @@ static const tn__kernel *written_gradient(const tn__plan *plan, int input,
 {
     const tn__kernel *kernel = plan->kernel;
     const char *text =
-        plan->op->grad[plan->port_arg[plan->input_port[input]]];
+        plan->op->rare->grad[plan->port_arg[plan->input_port[input]]];
     if (strcmp(text, "none") == 0) {
         *zero = true;
         return NULL;

@@ -1,5 +1,7 @@
-/* bytes.c: converts sizes in bytes to text and back. */
+/* bytes.c: converts sizes in bytes to strings and back. */
 #include <base/bytes.h>
+
+#include <base/plain.h>
 
 #include <ctype.h>
 #include <stdio.h>
@@ -37,7 +39,7 @@ int64_t tn__bytes_parse(const char *text)
     return (int64_t)(number << shift);
 }
 
-/* Writes a size as text, such as "4.00 GiB". */
+/* Writes a size as a string, such as "4.00 GiB". */
 const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes)
 {
     static const char unit[] = "KMGTPE";
@@ -51,6 +53,6 @@ const char *tn__bytes_text(char out[TN__BYTES_TEXT], uint64_t bytes)
         value /= 1024;
         i++;
     }
-    snprintf(out, 32, "%.2f %ciB", value, unit[i]);
+    tn__plain_print(out, 32, "%.2f %ciB", value, unit[i]);
     return out;
 }

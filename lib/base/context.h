@@ -41,7 +41,7 @@ typedef struct tn__context {
 
     tn_status pending; /* code of the pending error; TN_OK if no error is
                         * pending */
-    struct tn__error_storage *error; /* text and data of the pending error,
+    struct tn__error_storage *error; /* message and data of the pending error,
                                       * owned; NULL until the first error */
 
     int handler_muted; /* while above 0, the error handler is not called
@@ -64,7 +64,7 @@ typedef struct tn__context {
     bool captures;    /* true while a backward pass returns the gradients of
                        * given tensors instead of accumulating them
                        * (autograd/backward_walk.c) */
-    int native_depth; /* number of operators written in C that are running in
+    int native_depth; /* number of nested calls of operators written in C in
                        * this thread (ops/engine/call.c) */
     int hooks_running;
     int range_depth;  /* number of ranges that the program has opened
@@ -77,7 +77,7 @@ typedef struct tn__context {
         const void *opener;
         const tn_path *opened_in;
     } release;
-    int timeline_number; /* number of this thread in the trace; 0 if it has none
+    int timeline_number; /* id of this thread in the trace; 0 if it has none
                           * yet */
     tn__tally tally;     /* device work that this thread submitted while a trace
                           * ran */

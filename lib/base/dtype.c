@@ -78,9 +78,10 @@ static bool is_float8(tn_dtype dtype)
     return dtype == TN_F8E4M3 || dtype == TN_F8E5M2;
 }
 
-/* Returns the result type of two dtypes, as torch.promote_types. A float wins
- * over an integer, and an integer over bool. Of two floats or two integers the
- * wider wins. If two types have the same size (f16 and bf16, u8 and i8),
+/* Returns the result type of two dtypes, as torch.promote_types. A
+ * floating-point type takes precedence over an integer type, and an integer
+ * type over bool. Of two floating-point types, or two integer types, the wider
+ * takes precedence. If two types have the same size (f16 and bf16, u8 and i8),
  * neither of them can represent all values of the other, so the result is a
  * wider type. */
 tn_dtype tn_dtype_promote(tn_dtype a, tn_dtype b)
@@ -112,7 +113,7 @@ tn_status tn_default_dtype_set(tn_dtype dtype)
 {
     if (!tn_dtype_is_floating(dtype) || is_float8(dtype))
         return tn_error_set(TN_ERR_DTYPE,
-                            "default_dtype_set: dtype is %s: expected "
+                            "default_dtype_set: dtype is %s; expected "
                             "float32, float64, float16 or bfloat16",
                             tn_dtype_name(dtype));
     tn__me.modes.dtype = (uint8_t)dtype;

@@ -1,9 +1,9 @@
-/* error.c: the pending error of each thread, as text and as data.
+/* error.c: the pending error of each thread, as a message and as data.
  *
- * A thread allocates storage for the text and the data at its first error, and
- * keeps it for later errors. If the allocation fails, only the error code is
- * recorded. The path of the module is stored apart from the text, because code
- * that rewords an error would otherwise repeat the path. */
+ * A thread allocates storage for the message and the data at its first error,
+ * and reuses it for later errors. If the allocation fails, only the error code
+ * is recorded. The path of the module is stored apart from the text, because
+ * code that rewords an error would otherwise repeat the path. */
 #include <base/context.h>
 #include <base/error.h>
 #include <base/plain.h>
@@ -383,9 +383,9 @@ bool tn__error_is_from(const char *name)
            memcmp(tn__me.error->words, name, length) == 0;
 }
 
-/* Replaces `length` bytes of the pending error's text, from byte `at` on, by
- * `text`. Adjusts the stored positions of the argument names that come later in
- * the text. */
+/* Replaces `length` bytes of the pending error's text, starting at byte `at`,
+ * by `text`. Adjusts the stored positions of the argument names that come later
+ * in the text. */
 static void replace(int at, int length, const char *text)
 {
     int more = (int)strlen(text), whole = (int)strlen(tn__me.error->words);

@@ -1,4 +1,4 @@
-/* error.h: records errors and their details, writes the log, and builds texts
+/* error.h: records errors and their details, writes the log, and builds strings
  * of unknown length. Each thread has at most one pending error. While an error
  * is pending, later errors of the thread are ignored. */
 #ifndef TN_LIB_BASE_ERROR_H
@@ -15,8 +15,8 @@
  * path. */
 #define TN__COLD __attribute__((cold))
 
-/* Records an error with a code and a text, unless an error is already pending.
- * Returns the code.
+/* Records an error with a code and a message, unless an error is already
+ * pending. Returns the code.
  *
  * A message reads "function: problem". The function's name begins the format,
  * literally or as "%s: ". Braces in the format mark the name of each argument
@@ -65,14 +65,14 @@ typedef struct tn__error_index {
     int64_t position[TN_MAX_NDIM];
 } tn__error_index;
 /* Describes an invalid index that is an element of an index tensor. `number` is
- * the element's row-major position, and ndim and shape are the index
- * tensor's. */
+ * the row-major index of that element; ndim and shape are those of the index
+ * tensor. */
 tn__error_index tn__error_index_in(int64_t value, int64_t low, int64_t bound,
                                    int64_t number, int ndim,
                                    const int64_t *shape);
 /* Records an error as tn__fail does, and stores the index for tn_error_info.
  * The code is TN_ERR_INDEX if the index selects elements, or TN_ERR_ARGUMENT if
- * it is the number of a dimension. */
+ * it selects a dimension. */
 TN__COLD tn_status tn__fail_outside(tn_status code, tn__error_index index,
                                     const char *format, ...) TN__PRINTF(3, 4);
 
@@ -145,10 +145,10 @@ void tn__error_attribute(const char *name);
 /* Returns the argument at fault, from the marked names of the pending error;
  * NULL if no name was marked. */
 const tn__error_mark *tn__error_argument(void);
-/* Renames the argument in mark number m of the pending error, in the text and
- * in the details. */
+/* Renames the argument in mark m of the pending error, in the text and in the
+ * details. */
 void tn__error_rename(int m, const char *argument, int index);
-/* Inserts a formatted text and ": " at the beginning of the pending message,
+/* Inserts a formatted prefix and ": " at the beginning of the pending message,
  * but after the module path. */
 void tn__error_prefix(const char *format, ...) TN__PRINTF(1, 2);
 /* Replaces the text of the pending error and keeps its code and other details.
@@ -164,8 +164,9 @@ const char *tn__error_words(void);
  * fail. */
 #define TN__ERROR_BYTES 2048
 typedef struct tn__error {
-    tn_status code;             /* TN_OK if there was no error; then the other
-                                 * fields are not set */
+    tn_status code;             /* code of the saved error; TN_OK if none was
+                                 * pending, and then the other fields are not
+                                 * set */
     char text[TN__ERROR_BYTES]; /* text without the module path; "" if there is
                                  * none */
     tn__error_facts facts;

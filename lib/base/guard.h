@@ -15,7 +15,7 @@
  * a divisor of 0, a value outside [0, 1], or a value below 0. */
 enum { TN__GUARD_ZERO = -1, TN__GUARD_FRACTION = -2, TN__GUARD_NEGATIVE = -3 };
 
-/* Returns what was wrong with the value as text, for a message. */
+/* Returns what was wrong with the value, as a phrase for a message. */
 static inline const char *tn__guard_text(int64_t guard)
 {
     return guard == TN__GUARD_ZERO       ? "0"

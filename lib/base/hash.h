@@ -40,7 +40,7 @@ static inline void tn__hash_finish(uint64_t h[2])
     h[1] += h[0];
 }
 
-/* Adds bytes to the hash, followed by their number. */
+/* Adds bytes to the hash, followed by their count. */
 static inline void tn__hash_bytes(uint64_t h[2], const void *data,
                                   size_t bytes)
 {

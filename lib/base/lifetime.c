@@ -85,7 +85,7 @@ tn_status tn_debug_set(const char *names)
     tn__debug_read();
     tn_status status = choose(names);
     if (status == TN_ERR_ARGUMENT)
-        tn__fail(status, "debug_set: \"%s\" is not known: expected "
+        tn__fail(status, "debug_set: \"%s\" is unknown; expected "
                  "\"scopes\", or NULL for none", names);
     else if (status < 0)
         tn__fail(status, "debug_set: out of memory for the table of objects");

@@ -17,7 +17,7 @@ libtenon_la_SOURCES += \
 	lib/base/scope.c \
 	lib/base/thread.c lib/base/thread.h \
 	lib/base/timeline.c lib/base/timeline.h \
-	lib/base/user_object.c lib/base/fpu.h lib/base/guard.h lib/base/hash.h lib/base/utf8.h \
+	lib/base/user_object.c lib/base/fpu.h lib/base/guard.h lib/base/nearest.h lib/base/hash.h lib/base/utf8.h \
 	lib/base/dtype.c \
 	lib/base/options.c lib/base/options.h
 EXTRA_DIST += lib/base/README.md

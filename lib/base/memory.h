@@ -36,16 +36,15 @@ bool tn__grow(void *items_pointer, size_t *room, size_t count,
 typedef struct tn__pool {
     const char *name;
     size_t bytes;
-    _Atomic int index; /* number of the pool, from 1; 0 until it is first
-                        * used */
+    _Atomic int index; /* index of the pool, from 1; 0 until it is first used */
 } tn__pool;
 /* Takes a block, which is not zeroed. Returns NULL with TN_ERR_MEMORY recorded
  * if memory runs out. */
 void *tn__pool_take(tn__pool *pool);
 void tn__pool_give(tn__pool *pool, void *block); /* block may be NULL */
 /* Take and give back a block for an object, a struct that begins with a
- * tn__object. A freed object is kept in a quarantine for some time before its
- * memory is reused (object.h). */
+ * tn__object. A freed object stays in a queue (the quarantine, object.h) for
+ * some time before its memory is reused. */
 void *tn__pool_take_object(tn__pool *pool);
 void tn__pool_give_object(tn__pool *pool, void *object);
 

@@ -61,14 +61,14 @@ struct tn__object {
 #define TN__OBJECT_MARK 0x6e6f6e74u
 #define TN__OBJECT_DEAD 0x64616564u
 
-/* ---- dead objects and objects of another kind -------------------------------
+/* ---- freed objects and objects of another kind ------------------------------
  *
- * A dead object is one that was freed. Its header stays in memory, so that a
- * later use of the pointer is detected. The thread that freed the object puts
- * its memory into a queue, the quarantine. The memory is reused or released
- * only after that thread has freed TN__QUARANTINE_LEAST more objects of the
- * same kind. When a thread ends, its queues are handed over to the process.
- * With TENON_DEBUG=scopes, no memory is reused (lifetime.c). */
+ * The header of a freed object stays in memory, so that a later use of the
+ * pointer is detected. The thread that freed the object puts its memory into a
+ * queue, the quarantine. The memory is reused or released only after that
+ * thread has freed TN__QUARANTINE_LEAST more objects of the same kind. When a
+ * thread ends, its queues are handed over to the process. With
+ * TENON_DEBUG=scopes, no memory is reused (lifetime.c). */
 enum { TN__QUARANTINE_LEAST = 64 };
 extern const tn__class tn__class_dead;
 

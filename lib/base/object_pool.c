@@ -21,8 +21,8 @@
 #define LIST_MAX 4096 /* largest number of free blocks in a thread's list */
 
 static tn__lock register_lock = TN__LOCK_INIT;
-/* Number of the next pool. Pools are numbered from 1; a pool with number 0 was
- * not used yet. */
+/* Index of the next pool. Indices begin at 1; a pool with index 0 was not used
+ * yet. */
 static int pool_count = 1;
 
 static void pool_register(tn__pool *pool)

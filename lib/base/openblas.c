@@ -6,7 +6,7 @@
  * ("Prescott") on an Emerald Rapids Xeon, where they take 3 to 4 times as long
  * as its AVX-512 kernels. OpenBLAS chooses its kernels when it is loaded, and
  * the environment variable OPENBLAS_CORETYPE overrides the choice. So this file
- * loads OpenBLAS and asks which kernels it uses. If the processor supports
+ * loads OpenBLAS and queries which kernels it uses. If the processor supports
  * better ones, the file sets that variable and loads OpenBLAS again. A value
  * that the user has set is not changed. */
 #include <base/error.h>

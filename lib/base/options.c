@@ -3,11 +3,11 @@
  *
  * A macro passes the options of a call as a string of their source text, such
  * as ".dim = 1, .keepdim = true", besides the struct with the values. An option
- * that is not in the text has its default, so an option can be set to 0. A
+ * that is not in this string has its default, so an option can be set to 0. A
  * comma within brackets or quotes is part of a value. Parsing takes some
  * nanoseconds per character, so the result is cached. The cache compares the
- * characters of the text, not its address: after a library was unloaded,
- * another text may be at the same address. */
+ * characters of the string, not its address: after a library was unloaded,
+ * another string may be at the same address. */
 #include <base/error.h>
 #include <base/memory.h>
 #include <base/options.h>
@@ -20,7 +20,7 @@
 
 /* ---- messages ----------------------------------------------------------- */
 
-/* Texts that a message quotes are cut off after this many characters. */
+/* Strings that a message quotes are cut off after this many characters. */
 enum { SHOWN = 60 };
 
 static int shown_length(size_t length)
@@ -32,7 +32,7 @@ static void refuse_unnamed(const tn_options_type *type, const char *piece,
                            size_t length)
 {
     tn__fail(TN_ERR_ARGUMENT,
-             "%s: \"%.*s\" is no option: options are written by name, as in "
+             "%s: \"%.*s\" is not an option: write options by name, as in "
              "tn_%s(%s%s.%s = %.*s)", type->name, shown_length(length), piece,
              type->name, type->arguments, *type->arguments ? ", " : "",
              type->option[0].name, shown_length(length), piece);
@@ -45,7 +45,7 @@ static void refuse_unknown(const tn_options_type *type, const char *name,
     for (int i = 0; i < type->option_count; i++)
         tn__text_add(&names, "%s.%s", i ? ", " : "", type->option[i].name);
     char *list = tn__text_finish(&names);
-    tn__fail(TN_ERR_ARGUMENT, "%s: there is no option .{%.*s}; there are %s",
+    tn__fail(TN_ERR_ARGUMENT, "%s: there is no option .{%.*s}; expected %s",
              type->name, shown_length(length), name, list ? list : "others");
     tn__free(list);
 }
@@ -86,7 +86,7 @@ static const char *skip_blank(const char *s)
 }
 
 /* Returns the end of the option that begins at s: the next comma outside
- * brackets and quotes, or the end of the text. */
+ * brackets and quotes, or the end of the string. */
 static const char *piece_end(const char *s)
 {
     int depth = 0;
@@ -112,10 +112,10 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* The options that a text sets. In all three fields bit i is for option i.
- * `given`: the option, or a part of it, is set. `parts`: a part of the option
- * is set, as in ".dims.dim[0] = 1". `counted`: the count of an option that is a
- * list is set. */
+/* The options that a call's string of options sets. Each field is a set of
+ * bits; bit i is for option i. given: the options that are set, at least in
+ * part. parts: those of which a part is set, as in ".dims.dim[0] = 1". counted:
+ * the lists whose count is set. */
 typedef struct reading {
     uint64_t given, counted, parts;
 } reading;
@@ -175,7 +175,7 @@ static bool read_piece(const tn_options_type *type, const char *s,
     return true;
 }
 
-/* Finds the options that a text sets. Bit i of *given is set if option i is
+/* Finds the options that a string sets. Bit i of *given is set if option i is
  * set, and bit i of *parts if only a part of it is. */
 static bool read_text(const tn_options_type *type, const char *text,
                       uint64_t *given, uint64_t *parts)
@@ -200,15 +200,15 @@ static bool read_text(const tn_options_type *type, const char *text,
 
 /* ---- cache -------------------------------------------------------------- */
 
-/* An entry of the cache, which is a hash table: a text and the options that it
- * sets. Entries are written once and never removed, so threads read them
- * without a lock. A text is stored in one of TRIES entries; if all of them are
- * occupied, the text is parsed at each call. */
+/* An entry of the cache, which is a hash table: a string and the options that
+ * it sets. Entries are written once and never removed, so threads read them
+ * without a lock. A string is stored in one of TRIES entries; if all of them
+ * are occupied, the string is parsed at each call. */
 typedef struct known_text {
     const tn_options_type *type;
-    uint64_t given;  /* bit i is set if the text sets option i */
-    uint64_t parts;  /* bit i is set if the text sets a part of option i, as in
-                      * ".dims.dim[0] = 1" */
+    uint64_t given;  /* bit i is set if the string sets option i */
+    uint64_t parts;  /* bit i is set if the string sets a part of option i, as
+                      * in ".dims.dim[0] = 1" */
     uint32_t end;    /* end of the last of the set options in the struct of
                       * options, in bytes */
     bool has_checks; /* true if one of the set options has to be checked (its
@@ -261,8 +261,8 @@ static void remember(const known_text *new, const char *text)
     }
 }
 
-/* Parses a text that is not in the cache. Records an error and returns false if
- * it is invalid. */
+/* Parses a string that is not in the cache. Records an error and returns false
+ * if it is invalid. */
 static bool read_new(const tn_options_type *type, const char *text,
                      known_text *new)
 {
@@ -293,7 +293,7 @@ static bool is_default(const tn_options_type *type, int i, const void *own)
         return ((const tn_dims_list *)(const void *)at)->count < 0;
     if (memcmp(at, fallback, o->bytes) == 0)
         return true;
-    /* Two equal texts may have different addresses. */
+    /* Two equal strings may have different addresses. */
     if (o->kind == TN_OPTION_STRING) {
         const char *a, *b;
         memcpy(&a, at, sizeof a);
@@ -380,7 +380,8 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
     const tn_dims_list *list = (const void *)((const char *)own +
                                               type->option[i].offset);
     if (list->count > TN_MAX_NDIM || list->count < -1) {
-        tn__fail(TN_ERR_ARGUMENT, "%s: .{%s} has %d numbers; at most %d",
+        tn__fail(TN_ERR_ARGUMENT,
+                 "%s: .{%s} has %d elements; expected at most %d",
                  type->name, type->option[i].name, list->count, TN_MAX_NDIM);
         return false;
     }
@@ -393,8 +394,8 @@ static bool check_list(const tn_options_type *type, int i, const void *own,
            refuse_both(type, i - 1, i);
 }
 
-/* Checks that an option is not "none" (TN_NONE_INT or the NaN that means
- * it), unless that is its default. */
+/* Checks that an option is not "none" (TN_NONE_INT, or the NaN that means
+ * "none"), unless "none" is its default. */
 static bool check_none(const tn_options_type *type, int i, const void *own)
 {
     const tn_option *o = &type->option[i];
@@ -465,8 +466,8 @@ static uint64_t within(const tn_options_type *type, size_t bytes)
     return given;
 }
 
-/* Completes options that were passed as a struct without a text. All options in
- * the struct count as set. */
+/* Completes options that were passed as a struct without a string. All options
+ * in the struct count as set. */
 static const void *resolve_whole(const tn_options_type *type,
                                  const tn__options_head *head, void *room)
 {
@@ -474,7 +475,7 @@ static const void *resolve_whole(const tn_options_type *type,
         return tn__fail_null(
             TN_ERR_ARGUMENT,
             "%s: the options have %zu bytes, but this libtenon is older than "
-            "the header and knows only %zu: load the libtenon of the header",
+            "the header and has only %zu: load the libtenon of the header",
             type->name, head->size, type->bytes);
     if (head->size == type->bytes)
         return check_values(type, head, UINT64_MAX, 0) ? head : NULL;
@@ -604,9 +605,9 @@ tn_status tn_options_init(const char *name, void *options, size_t bytes)
                         "as in \"sum\", \"nn_conv2d\", \"optim_adam\"", name);
     if (bytes < sizeof(tn__options_head) || bytes > type->bytes)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "options_init: %s has options of %zu to %zu bytes; "
-                        "bytes is %zu", name, sizeof(tn__options_head),
-                        type->bytes, bytes);
+                        "options_init: bytes is %zu; expected %zu to %zu for "
+                        "%s", bytes, sizeof(tn__options_head), type->bytes,
+                        name);
     memcpy(options, type->defaults, bytes);
     ((tn__options_head *)options)->size = bytes;
     return TN_OK;

@@ -82,9 +82,8 @@ static bool file_lock(int fd, short kind, uint64_t place, off_t bytes)
     struct flock lock = {.l_type = kind, .l_whence = SEEK_SET, .l_len = bytes};
     lock.l_start = (off_t)(place & INT32_MAX); /* off_t may have only 32 bits */
     int result;
-    /* Retries instead of waiting with F_OFD_SETLKW. valgrind does not know that
-     * F_OFD_SETLKW blocks, and would let no other thread run in the
-     * meantime. */
+    /* Retries instead of waiting with F_OFD_SETLKW. Under valgrind, no other
+     * thread runs while F_OFD_SETLKW waits. */
     while ((result = fcntl(fd, F_OFD_SETLK, &lock)) &&
            (errno == EINTR || errno == EAGAIN || errno == EACCES))
         usleep(2000);
@@ -137,7 +136,8 @@ bool tn__library_folder(char *out, size_t room)
 
 #if defined(__linux__)
 
-/* Reads the beginning of a file as text. Returns false if it cannot be read. */
+/* Reads the beginning of a file as a string. Returns false if it cannot be
+ * read. */
 static bool read_text(const char *path, char *out, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -2,11 +2,11 @@
  * (object.h).
  *
  * A program may have a pointer to an object whose scope was closed. If the
- * memory were reused at once, that pointer would silently point to a new
- * object. So the memory, with the object's header, is put in a queue for some
- * time. Objects from pools have their own queues (object_pool.c). This file has
- * the queues for objects that malloc allocated, and one queue for threads that
- * have ended. */
+ * memory were reused at once, that pointer would point to a new object without
+ * any error. So the memory, with the object's header, is put in a queue for
+ * some time. Objects from pools have their own queues (object_pool.c). This
+ * file has the queues for objects that malloc allocated, and one queue for
+ * threads that have ended. */
 #include <base/context.h>
 #include <base/lock.h>
 #include <base/memory.h>

@@ -1,5 +1,5 @@
-/* raw_memory.c: allocates memory like malloc, but fails when a test has asked
- * for it. Records no error and counts no blocks. */
+/* raw_memory.c: allocates memory like malloc, but fails when a test has
+ * requested it. Records no error and counts no blocks. */
 #include <base/memory.h>
 #include <base/platform.h>
 #include <base/state.h>

@@ -16,6 +16,7 @@
 #include <base/state.h>
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,9 +198,9 @@ static void item_remove(tn__state *state, tn__object *object)
         frame_compact(state);
 }
 
-/* Removes the records of tn_scope_carry that belong to the scopes from frame
- * `floor` on, with their references. The scope of every record is open, or is
- * the root scope, whose handle is 0. */
+/* Removes the records of tn_scope_carry that belong to the scopes in frame
+ * `floor` and later frames, with their references. The scope of every record is
+ * open, or is the root scope, whose handle is 0. */
 static void carried_pop(tn__state *state, size_t floor)
 {
     for (size_t i = state->carried_count; i-- > 0;) {
@@ -219,9 +220,9 @@ static void carried_pop(tn__state *state, size_t floor)
     }
 }
 
-/* Closes all scopes from frame `floor` on and frees their objects, the youngest
- * first. A destructor may add objects to the scope, or open and close scopes,
- * so each step reads the thread's state again. */
+/* Closes all scopes in frame `floor` and later frames and frees their objects,
+ * the youngest first. A destructor may add objects to the scope, or open and
+ * close scopes, so each step reads the thread's state again. */
 static void frames_pop(tn__state *state, size_t floor)
 {
     size_t first = state->frame[floor].first;
@@ -266,6 +267,11 @@ tn_scope *tn__scope_open_at(const void *opener)
 
 tn_scope *tn_scope_open(void)
 {
+    /* Between the steps of a program, no call of the library is underway in this
+     * thread. So a thread that was cancelled may end here. */
+    const tn__state *state = tn__me.state;
+    if ((!state || state->frame_count <= 1) && !tn__me.location.running)
+        pthread_testcancel();
     return tn__scope_open_at(__builtin_return_address(0));
 }
 
@@ -487,9 +493,8 @@ void tn_drop(void *pointer)
         return;
     }
     tn__fail(TN_ERR_STATE,
-             "drop: the object was not kept and belongs to no open scope of "
-             "this thread: it was dropped before, freed with its scope, or is "
-             "another thread's; call tn_drop() once for each tn_keep()");
+             "drop: the object is not kept, and no open scope of this thread "
+             "owns it; call tn_drop() once for each tn_keep()");
 }
 
 void *tn_scope_adopt(void *pointer)

@@ -2,9 +2,9 @@
  *
  * Sizes come from the program, and a view with strides of 0 may have more
  * elements than fit in memory. So all sums and products of sizes use these
- * functions. If the result overflows, it is the greatest (or least) int64_t. No
- * tensor and no allocation can have this size, so an attempt to allocate it
- * fails with an error that names the operator. */
+ * functions. If the result overflows, it is INT64_MAX (or INT64_MIN). No tensor
+ * and no allocation can have this size, so an attempt to allocate it fails with
+ * an error that names the operator. */
 #ifndef TN_LIB_BASE_SIZE_H
 #define TN_LIB_BASE_SIZE_H
 

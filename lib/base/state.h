@@ -142,8 +142,8 @@ void tn__release_end(void);
 /* Records that an object was freed, and takes over its memory. The memory is
  * released when too many freed objects are recorded. */
 void tn__lifetime_end(tn__object *object);
-/* Writes where a freed object was made and why it was freed, as text. Writes ""
- * if that is not known. */
+/* Describes in `text` where a freed object was made and why it was freed.
+ * Writes "" if that is not known. */
 void tn__lifetime_describe(const tn__object *object, char *text, size_t room);
 /* Releases the memory block of a freed object. */
 static inline void tn__quarantine_free(tn__object *object)

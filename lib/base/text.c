@@ -1,4 +1,4 @@
-/* text.c: growing texts. If memory runs out, later calls do nothing and
+/* text.c: growing strings. If memory runs out, later calls do nothing and
  * tn__text_finish reports the error once, so callers need not check each
  * call. */
 #include <base/error.h>
@@ -74,7 +74,7 @@ char *tn__text_finish(tn__text *text)
         data = NULL;
         /* this has no effect if the failed allocation has recorded an error
          * already */
-        tn__fail(TN_ERR_MEMORY, "out of memory for a text");
+        tn__fail(TN_ERR_MEMORY, "out of memory for a string");
     }
     *text = (tn__text){0};
     return data;

@@ -107,8 +107,8 @@ static void fork_watch(void)
     pthread_atfork(NULL, NULL, after_fork);
 }
 
-/* Runs iterations of a job as thread `number`; the thread that started the job
- * is number 0. Begins with the thread's own share. */
+/* Runs iterations of a job as the thread with index `number`; the thread that
+ * started the job has index 0. Begins with the thread's own share. */
 static void run_parts(job *j, int number)
 {
     for (int k = 0; k < j->share_count; k++) {
@@ -212,8 +212,8 @@ static int count_wanted(void)
                     text, MAX_THREADS, count);
     }
     int none = 0;
-    /* If another thread has called tn_set_num_threads in the meantime, its
-     * number is used. */
+    /* If another thread has called tn_set_num_threads in the meantime, the
+     * number that it set is used. */
     return atomic_compare_exchange_strong(&wanted, &none, count) ? count
                                                                  : none;
 }
@@ -235,8 +235,8 @@ static void workers_stop(void)
 }
 
 /* Starts worker threads until there are `count`. The caller holds the lock
- * `use`. If fewer can be started that is no error, since the caller can do all
- * the work. */
+ * `use`. Starting fewer is not an error, since the caller can do all the
+ * work. */
 static void workers_start(int count)
 {
     pthread_once(&fork_once, fork_watch);
@@ -335,8 +335,8 @@ tn_status tn_set_num_threads(int count)
 {
     if (count < 1 || count > MAX_THREADS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "set_num_threads: %d is not from 1 to %d", count,
-                        MAX_THREADS);
+                        "set_num_threads: count is %d; expected 1 to %d",
+                        count, MAX_THREADS);
     if (tn__me.in_job)
         return tn__fail(TN_ERR_STATE, "set_num_threads: called within "
                                       "parallel work: call it before");

@@ -146,7 +146,7 @@ static void add_text(event *e, const char *name, const char *text)
         inside);
 }
 
-/* Appends "name":x, with x as a whole number. */
+/* Appends "name":x, with x as an integer. */
 static void add_number(event *e, const char *name, double x)
 {
     add(e, "%s\"%s\":%lld", e->text[e->length - 1] == '{' ? "" : ",", name,
@@ -300,9 +300,9 @@ void tn__async_span_end(tn__async_span *span)
     tn__me.tally.queued++;
 }
 
-/* The thread number of lane 0 in the file. A lane shows the work of one device.
- * Viewers show it as a thread, so its number must differ from the numbers of
- * real threads. */
+/* The thread id of lane 0 in the file. A lane shows the work of one device.
+ * Viewers show it as a thread, so its id must differ from the ids of real
+ * threads. */
 enum { LANE = 10000 };
 
 static void put_lane(int id, const char *name)
@@ -403,12 +403,16 @@ tn_status tn__timeline_start(const char *path, const tn__limits *against)
         status = tn__fail(TN_ERR_STATE, "trace_start: a trace is running; "
                                         "tn_trace_stop ends it");
     } else {
-        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        /* O_NONBLOCK: a FIFO that nobody reads is an error. Without it, open
+         * would wait, and every thread that records an event with it. */
+        file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
+                    0666);
         if (file < 0)
             status = tn__fail(TN_ERR_IO, "trace_start: %s: %s", path,
                               strerror(errno));
     }
     if (!status) {
+        fcntl(file, F_SETFL, 0); /* a FIFO with a slow reader loses nothing */
         used = 0;
         failed = 0;
         flushed = 0;

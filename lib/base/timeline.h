@@ -87,9 +87,9 @@ typedef struct tn__async_span {
 void tn__async_span_begin(tn__async_span *span, const char *name);
 void tn__async_span_end(tn__async_span *span);
 /* Writes the span of executed work to the trace, if the trace is still running.
- * It appears in the lane (row) with number `id` and name `lane`. `begin` is the
- * start by the clock of tn__timeline_now and `took` the duration, both in
- * microseconds. */
+ * It appears in the lane (row of the timeline) with this id and the name
+ * `lane`. `begin` is the start by the clock of tn__timeline_now and `took` the
+ * duration, both in microseconds. */
 void tn__async_span_write(const tn__async_span *span, int id, const char *lane,
                      double begin, double took);
 

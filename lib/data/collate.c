@@ -26,8 +26,7 @@ tn_status tn__samples_make(tn__samples *s, int64_t count)
     *s = (tn__samples){0};
     if (count > INT_MAX / TN_MAX_FIELDS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "dataset_batch: {count} is %lld; at most %d samples "
-                        "are stacked",
+                        "dataset_batch: {count} is %lld; expected at most %d",
                         (long long)count, INT_MAX / TN_MAX_FIELDS);
     s->tensor =
         tn__calloc((size_t)count * TN_MAX_FIELDS + 1, sizeof *s->tensor);
@@ -170,8 +169,8 @@ int tn__samples_collate(const tn__samples *s, tn_collate collate, void *context,
                                      tn_status_name(got));
     if (got < 1 || got > TN_MAX_FIELDS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "batch_next: {loader:}collate returned %d fields; 1 to "
-                        "%d are allowed",
+                        "batch_next: {loader:}collate returned %d fields; "
+                        "expected 1 to %d",
                         got, TN_MAX_FIELDS);
     for (int f = 0; f < got; f++) {
         char name[40];
@@ -200,10 +199,13 @@ int tn_collate_pad(tn_tensor *const *samples, int64_t count, int field_count,
     const double *value = context;
     if (!samples || !fields || count < 1 || field_count < 1 ||
         field_count > TN_MAX_FIELDS)
-        return tn__fail(
-            TN_ERR_ARGUMENT, "collate_pad: {%s:}%lld samples of %d fields%s",
-            samples ? fields ? "count" : "fields" : "samples", (long long)count,
-            field_count, samples && fields ? "" : ", or a list that is NULL");
+        return samples && fields
+                   ? tn__fail(TN_ERR_ARGUMENT,
+                              "collate_pad: {count:}%lld samples of %d fields; "
+                              "expected at least 1 of 1 to %d fields",
+                              (long long)count, field_count, TN_MAX_FIELDS)
+                   : tn__fail(TN_ERR_ARGUMENT, "collate_pad: {%s} is NULL",
+                              samples ? "fields" : "samples");
     tn__samples s;
     if (tn__samples_make(&s, count) < 0)
         return TN_ERR_MEMORY;
@@ -220,7 +222,7 @@ int tn_collate_pad(tn_tensor *const *samples, int64_t count, int field_count,
                 status =
                     tn__fail(TN_ERR_SHAPE,
                              "collate_pad: {samples:}sample %lld has %d "
-                             "dimensions; at most %d are padded",
+                             "dimensions; expected at most %d",
                              (long long)i, tn_tensor_ndim(x), TN_MAX_NDIM / 2);
             else if (tn_tensor_ndim(x) && tn_tensor_size(x, 0) > longest)
                 longest = tn_tensor_size(x, 0);

@@ -50,8 +50,7 @@ tn_status tn__data_check(const char *name, const char *argument,
     if (count <= TN__DATA_MAX)
         return TN_OK;
     return tn__fail(TN_ERR_ARGUMENT,
-                    "%s: {%s:}%s is %lld; at most %lld are "
-                    "allowed",
+                    "%s: {%s:}%s is %lld; expected at most %lld",
                     name, argument, what, (long long)count,
                     (long long)TN__DATA_MAX);
 }
@@ -105,7 +104,7 @@ static tn_status check_fields(tn_tensor *const *fields, int count)
     const char *call = "dataset_from_fields";
     if (!fields || count < 1 || count > TN_MAX_FIELDS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: {fields:}%d fields; 1 to %d are allowed", call,
+                        "%s: {fields:}%d fields; expected 1 to %d", call,
                         fields ? count : 0, TN_MAX_FIELDS);
     for (int f = 0; f < count; f++) {
         char name[16];
@@ -114,8 +113,8 @@ static tn_status check_fields(tn_tensor *const *fields, int count)
             return tn_error_code();
         if (tn_tensor_ndim(fields[f]) == 0)
             return tn__fail(TN_ERR_SHAPE,
-                            "%s: {fields[%d]} is 0-dimensional; samples are "
-                            "its rows",
+                            "%s: {fields[%d]} has no dimensions; expected one "
+                            "whose rows are samples",
                             call, f);
         if (tn_tensor_size(fields[f], 0) != tn_tensor_size(fields[0], 0))
             return tn__fail(TN_ERR_SHAPE,
@@ -169,8 +168,8 @@ static int user_sample(tn_dataset *set, int64_t i, tn_tensor **fields)
     if (got < 1 || got > TN_MAX_FIELDS)
         return tn__fail(
             TN_ERR_ARGUMENT,
-            "dataset_batch: {set:}get(%lld) returned %d fields; 1 to %d are "
-            "allowed",
+            "dataset_batch: {set:}get(%lld) returned %d fields; expected 1 to "
+            "%d",
             (long long)i, got, TN_MAX_FIELDS);
     for (int f = 0; f < got; f++) {
         char name[64];
@@ -194,11 +193,13 @@ tn_dataset *tn_dataset_new(const tn_dataset_class *type, void *context)
 {
     if (!type)
         return tn__fail_null(TN_ERR_ARGUMENT, "dataset_new: {type} is NULL");
-    if (!type->get || type->count < 0)
+    if (!type->get)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_new: {type} has %s get and a count of "
-                             "%lld; expected at least 0",
-                             type->get ? "a" : "no", (long long)type->count);
+                             "dataset_new: {type:}get is NULL");
+    if (type->count < 0)
+        return tn__fail_null(TN_ERR_ARGUMENT,
+                             "dataset_new: {type:}count is %lld; expected at "
+                             "least 0", (long long)type->count);
     tn_dataset *set = tn__dataset_new(&user_kind, type->count);
     if (!set)
         return NULL;
@@ -399,7 +400,7 @@ int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
                         index ? "fields" : "index");
     if (count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "dataset_batch: {count} is %lld; expected 1 or more",
+                        "dataset_batch: {count} is %lld; expected at least 1",
                         (long long)count);
     if (tn__data_check("dataset_batch", "count", "count", count) < 0)
         return tn_error_code();
@@ -408,8 +409,8 @@ int tn_dataset_batch(tn_dataset *set, const int64_t *index, int64_t count,
             return tn__fail_outside(
                 TN_ERR_INDEX,
                 (tn__error_index){true, index[i], 0, set->count, 1, {i}},
-                "dataset_batch: {index} %lld at position %lld is outside "
-                "[0, %lld)",
+                "dataset_batch: {index} %lld at position %lld is outside [0, "
+                "%lld)",
                 (long long)index[i], (long long)i, (long long)set->count);
     }
     return set->kind->batch(set, index, count, fields);

@@ -7,11 +7,11 @@
 #include <base/object.h>
 #include <tenon/data.h>
 
-/* Greatest number of samples in an epoch or a batch. The size in bytes of an
+/* Largest number of samples in an epoch or a batch. The size in bytes of an
  * array of their indices fits size_t. */
 #define TN__DATA_MAX (INT64_C(1) << 48)
 /* Records an error if count is greater than TN__DATA_MAX. The message names the
- * call, its argument and `what` was counted. */
+ * call, its argument and what was counted (`what`). */
 tn_status tn__data_check(const char *name, const char *argument,
                          const char *what, int64_t count);
 

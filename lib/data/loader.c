@@ -1,5 +1,5 @@
 /* loader.c: the loader. It decides which samples form a batch and in which
- * order, keeps the position in an epoch, and opens a scope for each batch. An
+ * order, tracks the position in an epoch, and opens a scope for each batch. An
  * order is an array of sample indices. */
 #include <data/dataset.h>
 #include <data/loader_options.h>
@@ -48,7 +48,7 @@ struct tn_loader {
     int64_t order_count;
     uint64_t seed;
     uint64_t epoch;    /* the current epoch; between loops the next one */
-    int64_t next;      /* number of the next batch in the epoch */
+    int64_t next;      /* index of the next batch in the epoch */
     bool running;      /* a loop has begun the epoch and not ended it */
     tn_device *device; /* device to copy batches to, or NULL */
     tn__upload *upload; /* owned; made in the first epoch that has workers and a
@@ -111,16 +111,12 @@ static bool take_lengths(tn_loader *loader, const tn_loader_new_options *all)
     return loader->lengths && loader->bucket;
 }
 
-/* Copies the lists of checked options. False if memory runs out. */
+/* Copies the lists of checked options. Returns false if memory runs out. */
 static bool take_lists(tn_loader *loader, const tn_loader_new_options *all)
 {
-    /* Space for the larger of two numbers of samples: all drawn ones, or equal
-     * shares of all replicas. A shuffled order also needs space to complete its
-     * last permutation. */
-    int64_t room = loader->order_count * loader->num_replicas;
-    if (room < loader->drawn_count)
-        room = loader->drawn_count;
-    room += loader->shuffle ? loader->base_count : 0;
+    /* A shuffled order also needs space to complete its last permutation. */
+    const int64_t room =
+        loader->drawn_count + (loader->shuffle ? loader->base_count : 0);
     loader->order = tn__alloc_many(room, sizeof *loader->order);
     if (!loader->order)
         return false;
@@ -320,8 +316,8 @@ static int collate_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
 }
 
 /* Makes batch k of the current epoch; returns 0 fields after the end of a
- * stream, and for a batch whose samples were all left out. Changes nothing of
- * the loader but missing[], because workers call it at the same time. */
+ * stream, and for a batch whose samples were all left out. Of the loader it
+ * changes missing[] only, because workers call it at the same time. */
 static int make_batch(void *context, int64_t k, tn_tensor **fields)
 {
     tn_loader *loader = context;

@@ -14,7 +14,8 @@ static tn_status check_order(const tn_dataset *set,
 {
     if (options->order_count < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {order_count} is %lld; expected 0 or more",
+                        "loader_new: {order_count} is %lld; expected at least "
+                        "0",
                         (long long)options->order_count);
     if (tn__data_check("loader_new", "order_count", "order_count",
                        options->order_count) < 0)
@@ -81,12 +82,12 @@ static tn_status check_replicas(const tn_loader_new_options *options)
     int replicas = options->num_replicas;
     if (replicas < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {num_replicas} is %d; expected 1 or more",
+                        "loader_new: {num_replicas} is %d; expected at least 1",
                         replicas);
     if (options->rank < 0 || options->rank >= replicas)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {rank} is %d, outside [0, %d), the "
-                        "num_replicas",
+                        "loader_new: {rank} is %d; expected at least 0 and "
+                        "below num_replicas, %d",
                         options->rank, replicas);
     return TN_OK;
 }
@@ -165,8 +166,8 @@ static tn_status check_lengths(const tn_dataset *set,
             (long long)all->length_count, (long long)set->count);
     if (all->bucket_batches < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {bucket_batches} is %lld; expected 1 or "
-                        "more",
+                        "loader_new: {bucket_batches} is %lld; expected at "
+                        "least 1",
                         (long long)all->bucket_batches);
     return TN_OK;
 }
@@ -192,11 +193,11 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
     bool drawn = all->replacement || all->weights;
     if (all->batch_size < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {batch_size} is %lld; expected 1 or more",
+                        "loader_new: {batch_size} is %lld; expected at least 1",
                         (long long)all->batch_size);
     if (all->workers < 0 || all->workers > MAX_WORKERS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {workers} is %d; 0 to %d are allowed",
+                        "loader_new: {workers} is %d; expected 0 to %d",
                         all->workers, MAX_WORKERS);
     if (all->on_error != TN_ON_ERROR_FAIL && all->on_error != TN_ON_ERROR_SKIP)
         return tn__fail(TN_ERR_ARGUMENT,
@@ -224,8 +225,8 @@ static tn_status check(const tn_dataset *set, const tn_loader_new_options *all)
         return status;
     if (has_count(all) && all->sample_count < 1)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "loader_new: {sample_count} is %lld; expected 1 or "
-                        "more",
+                        "loader_new: {sample_count} is %lld; expected at least "
+                        "1",
                         (long long)all->sample_count);
     if ((has_count(all) &&
          tn__data_check("loader_new", "sample_count", "sample_count",

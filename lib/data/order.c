@@ -101,7 +101,8 @@ void tn__order_draw_distinct(int64_t *order, int64_t count,
         int64_t at = 1;
         for (mark *= tree[1]; at < leaves;) {
             at *= 2;
-            /* Rounding must not lead into a subtree of weight 0. */
+            /* Because of rounding, the descent could otherwise enter a subtree
+             * of weight 0. */
             bool right = tree[at] > 0 ? mark >= tree[at] && tree[at + 1] > 0
                                       : true;
             mark -= right ? tree[at] : 0;
@@ -134,8 +135,8 @@ void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
         for (int64_t i = 0; i < n; i++)
             order[begin + i] = space[i].sample;
     }
-    /* These draws use counters from 2^62 on, so they share none with the order
-     * of samples. */
+    /* These draws use counters of at least 2^62, so they share none with the
+     * order of samples. */
     const int64_t apart = INT64_C(1) << 62;
     for (int64_t i = count / unit - 1; mix && i > 0; i--) {
         const int64_t j = draw(apart + i, i + 1, seed, epoch);
@@ -150,10 +151,14 @@ void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
 void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
                      int rank)
 {
-    for (int64_t i = count; i < own * replicas; i++)
-        order[i] = order[i - count];
-    for (int64_t i = 0; i < own; i++)
+    if (own < 1)
+        return;
+    /* Only the last index can be count or more. Its sample is read first, since
+     * the loop overwrites the beginning. */
+    const int64_t last = order[(rank + (own - 1) * replicas) % count];
+    for (int64_t i = 0; i < own - 1; i++)
         order[i] = order[rank + i * replicas];
+    order[own - 1] = last;
 }
 
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch)

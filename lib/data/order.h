@@ -28,8 +28,8 @@ int64_t tn__order_tree_size(int64_t count);
 /* Draws count of `bound` indices without replacement, in proportion to their
  * weights. At least count weights are above 0. tree is working space for a
  * binary tree of sums of weights. The sums on the path of a drawn index are
- * added up again after each draw. Subtracting its weight could leave a small
- * rest instead of 0. */
+ * added up again after each draw. Subtracting its weight instead could leave a
+ * small remainder instead of 0. */
 void tn__order_draw_distinct(int64_t *order, int64_t count,
                              const double *weights, int64_t bound, double *tree,
                              uint64_t seed, uint64_t epoch);
@@ -48,7 +48,7 @@ void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
 
 /* Selects the samples of one replica: order[i] = order[rank + i * replicas] for
  * i < own. Where that index is count or more, the order continues from its
- * beginning. order has space for own * replicas elements. */
+ * beginning. own is at most count / replicas, rounded up. */
 void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
                      int rank);
 

@@ -67,8 +67,8 @@ tn_dataset *tn_dataset_concat(tn_dataset *const *sets, int count)
 {
     if (!sets || count < 1)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_concat: {%s:}%d data sets; expected 1 "
-                             "or more",
+                             "dataset_concat: {%s:}%d data sets; expected at "
+                             "least 1",
                              sets ? "count" : "sets", sets ? count : 0);
     int64_t total = 0;
     for (int k = 0; k < count; k++) {
@@ -108,7 +108,7 @@ static double sum_of(const double *lengths, int count)
     return sum;
 }
 
-/* Computes the sizes of the parts from numbers or fractions of samples.
+/* Computes the sizes of the parts from counts or fractions of samples.
  * Fractions are rounded down, and each of the first parts gets one of the
  * remaining samples, as in PyTorch. */
 static tn_status sizes_of(int64_t total, const double *lengths, int count,
@@ -131,7 +131,7 @@ static tn_status sizes_of(int64_t total, const double *lengths, int count,
         return TN_OK;
     return tn__fail(TN_ERR_ARGUMENT,
                     "dataset_random_split: {lengths:}the lengths' sum is %g; "
-                    "expected whole numbers of at least 0 with the sum %lld, "
+                    "expected integers of at least 0 with the sum %lld, "
                     "the set's count, or fractions with the sum 1",
                     sum, (long long)total);
 }
@@ -195,17 +195,17 @@ tn_status tn_dataset_k_fold_with(tn_dataset *set, int folds, int fold,
     const int64_t count = set->count;
     if (folds < 2 || folds > count)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "dataset_k_fold: {folds} is %d; 2 to %lld, the set's "
-                        "count, are allowed",
+                        "dataset_k_fold: {folds} is %d; expected 2 to %lld, "
+                        "the set's count",
                         folds, (long long)count);
     if (fold < 0 || fold >= folds)
         return tn__fail(TN_ERR_ARGUMENT,
                         "dataset_k_fold: {fold} is %d, outside [0, %d), the "
-                        "folds",
+                        "range of folds",
                         fold, folds);
     if (tn__data_check("dataset_k_fold", "set", "the set's count", count) < 0)
         return tn_error_code();
-    /* The first count % folds folds have one sample more. */
+    /* The first count % folds parts have one sample more. */
     const int64_t size = count / folds, more = count % folds;
     const int64_t begin = fold * size + (fold < more ? fold : more);
     const int64_t end = begin + size + (fold < more);

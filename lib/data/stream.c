@@ -17,9 +17,9 @@ struct tn__stream {
 
     tn__lock lock; /* guards the fields below, and the calls of type */
     pthread_cond_t turned;
-    uint64_t loop; /* number of the current loop over the data; workers of
-                    * earlier loops get no samples */
-    int64_t turn;  /* number of the batch whose samples are read next */
+    uint64_t loop; /* counts the loops over the data; workers of earlier loops
+                    * get no samples */
+    int64_t turn;  /* index of the batch whose samples are read next */
     int64_t drawn; /* samples read in this epoch, for all replicas */
     int64_t taken; /* samples read for this replica */
     bool ended;    /* the samples have ended, or a call failed */
@@ -30,8 +30,8 @@ static int no_batch(tn_dataset *set, const int64_t *index, int64_t count,
 {
     (void)set, (void)index, (void)count, (void)fields;
     return tn__fail(TN_ERR_UNSUPPORTED,
-                    "dataset_batch: {set:}a stream has no sample numbers: "
-                    "read it through a loader");
+                    "dataset_batch: {set:}a stream has no sample indices: read "
+                    "it through a loader");
 }
 
 static void stream_release(tn_dataset *set)
@@ -120,8 +120,8 @@ static int draw(tn__stream *s, tn_tensor **fields)
     }
     if (got > TN_MAX_FIELDS)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "batch_next: {set:}sample %lld has %d fields; at most "
-                        "%d are allowed",
+                        "batch_next: {set:}sample %lld has %d fields; expected "
+                        "at most %d",
                         number, got, TN_MAX_FIELDS);
     for (int f = 0; f < got; f++) {
         char name[64];

@@ -15,8 +15,8 @@ typedef struct tn__stream_share {
 /* Returns the stream of a data set, or NULL if it is of another kind. */
 tn__stream *tn__dataset_stream(const tn_dataset *set);
 
-/* Begins an epoch. Returns the number of the loop, by which later calls are
- * recognised. An error may be pending afterwards. */
+/* Begins an epoch. Returns an id of this loop over the data, which later calls
+ * pass. An error may be pending afterwards. */
 uint64_t tn__stream_begin(tn__stream *stream, uint64_t epoch);
 /* Waits until the samples of all earlier batches have been read, then adds up
  * to count samples to out, fewer at the end of the stream. */

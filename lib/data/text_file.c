@@ -278,8 +278,7 @@ char *tn_text_decode(const tn_text *text, const tn_tensor *ids)
     tn_dtype dtype = tn_tensor_dtype(ids);
     if (tn_dtype_is_floating(dtype) || dtype == TN_BOOL)
         return tn__fail_null(TN_ERR_DTYPE,
-                             "text_decode: {ids} are %s; expected whole "
-                             "numbers",
+                             "text_decode: {ids} are %s; expected integers",
                              tn_dtype_name(dtype));
     int64_t count = tn_tensor_numel(ids);
     int64_t *id = tn__alloc_many(count, sizeof *id);
@@ -336,10 +335,10 @@ tn_dataset *tn_dataset_from_text(tn_text *text, int64_t length)
         return NULL;
     if (length < 1 || length >= text->count)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "dataset_from_text: {length} is %lld; a text of "
-                             "%lld allows 1 to %lld",
-                             (long long)length, (long long)text->count,
-                             (long long)text->count - 1);
+                             "dataset_from_text: {length} is %lld; expected 1 "
+                             "to %lld for a text of %lld ids",
+                             (long long)length, (long long)text->count - 1,
+                             (long long)text->count);
     tn_dataset *set = tn__dataset_new(&windows_kind, text->count - length);
     if (!set)
         return NULL;

@@ -22,7 +22,8 @@ int tn__upload_send(tn__upload *upload, int64_t k, tn_tensor **fields,
  * been submitted. Work that is submitted to the device afterwards waits until
  * batch k has arrived. */
 tn_status tn__upload_taken(tn__upload *upload, int64_t k);
-/* Called before batch numbers start again, when no earlier batch is in use. */
+/* Called before batch indices start again at 0, when no earlier batch is in
+ * use. */
 tn_status tn__upload_restart(tn__upload *upload);
 
 #endif

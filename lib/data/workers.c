@@ -1,7 +1,7 @@
 /* workers.c: threads that prefetch batches.
  *
  * Batches are stored in a ring of slots: batch k uses slot k % slot_count,
- * whichever worker makes it. Workers take batch numbers in ascending order, and
+ * whichever worker makes it. Workers take batch indices in ascending order, and
  * the caller takes batches in ascending order. A worker waits until the caller
  * has emptied the slot. So the order is the same as without workers, and there
  * are at most as many batches in memory as slots.
@@ -60,7 +60,7 @@ static void fill_slot(tn__team *team, int64_t k, slot *s)
 {
     tn_scope *scope = tn_scope_open();
     /* make is called even if no scope could be opened. It then fails, because
-     * an error is pending, and lets a stream go on without this batch. */
+     * an error is pending, and a stream continues without this batch. */
     s->count = team->make(team->context, k, s->field);
     for (int f = 0; f < s->count; f++)
         tn_keep(s->field[f]);

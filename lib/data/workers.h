@@ -21,7 +21,7 @@ tn__team *tn__team_start(int count, int64_t begin, int64_t end,
                          bool ends_at_empty, tn__batch_maker make,
                          void *context);
 
-/* Returns the greatest number of batches that `count` threads make before they
+/* Returns the maximum number of batches that `count` threads make before they
  * are taken. */
 int64_t tn__team_ahead(int count);
 

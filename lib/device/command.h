@@ -11,11 +11,17 @@ struct tn__command {
     const char *what;
     int kind;
     /* If the command uses random numbers, `draw` is 1 plus the index, in the
-     * record's array `draws`, of the seed and call number that it uses; else 0.
-     * A launch has seed and call number as its parameters draw_at and draw_at +
-     * 1. An attention has them in its arguments. */
+     * record's array `draws`, of the random draw (seed and call number) that it
+     * uses; else 0. A launch has seed and call number as its parameters draw_at
+     * and draw_at + 1. An attention has them in its arguments. */
     size_t draw;
     uint32_t draw_at;
+    /* Parameters of a launch that each replay reads again from a number of the
+     * program (tn_late_number). */
+    struct tn__late_param late[TN__LATE_MAX];
+    uint32_t late_count;
+    bool moves; /* true if the operands have other memory in each replay; then
+                 * the device does not capture the command */
     const tn_program *program; /* program and built are set if the command is a
                                 * launch */
     tn_built *built;

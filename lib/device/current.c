@@ -78,7 +78,7 @@ tn_status tn_device_set(tn_device *device)
 {
     /* NULL restores the default device. But if an error is pending, the NULL is
      * probably the result of a failed tn_device_open, so the call is
-     * refused. */
+     * rejected. */
     if (!device && tn__error_pending())
         return TN_ERR_STATE;
     tn__me.device = device;

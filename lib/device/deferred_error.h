@@ -2,7 +2,7 @@
  * error that the device reports later. An asynchronous device (a GPU) reports
  * an index out of range long after the launch, when the tensors may be freed.
  * Only launches that read by index or check values (base/guard.h) need this
- * data. It contains numbers and texts of static lifetime, so copying it is
+ * data. It contains numbers and strings of static lifetime, so copying it is
  * safe. The operators (lib/ops) fill it and write the message; launch.c stores
  * it. */
 #ifndef TN_LIB_DEVICE_DEFERRED_ERROR_H
@@ -17,7 +17,8 @@ struct tn__deferred_error {
      * `suffix`. */
     tn_status (*report)(const tn__deferred_error *error, const tn_fault *fault,
                       const char *name, const char *suffix);
-    uint64_t tag; /* tag: number of the launch. launch.c sets tag and path */
+    uint64_t tag; /* tag: sequence number of the launch. launch.c sets tag and
+                   * path */
     const tn_path *path;
     const void *kernel;   /* the kernel launched, of static lifetime; NULL if
                            * there is none */
@@ -32,7 +33,7 @@ struct tn__deferred_error {
     tn_dtype dtype;
     int of_ndim;
     int64_t of_shape[TN_MAX_NDIM], of_stride[TN_MAX_NDIM];
-    int64_t low;          /* least valid index, such as -n if negative
+    int64_t low;          /* smallest valid index, such as -n if negative
                            * indices count from the end */
     /* If is_placed is set, the launch reads the index for a point of the
      * iteration space from this element of the index tensor's memory: base +

@@ -12,9 +12,9 @@
 #include <tenon/plugin.h>
 
 struct tn_device {
-    const tn_plugin *plugin;   /* The plugin's functions. The table has the size
-                                * of this version; functions that the plugin
-                                * lacks are NULL. */
+    const tn_plugin *plugin;   /* A copy of the plugin's function table, as
+                                * tn_plugin is declared in this version.
+                                * Functions that the plugin lacks are NULL. */
     tn_plugin_device *handle;
     tn_queue *queue;           /* queue of the device (a CUDA stream): runs work
                                 * in the order of submission */
@@ -28,8 +28,8 @@ struct tn_device {
     uint32_t storage_types;    /* bit for each dtype that the device can store;
                                 * a copy of info.storage_types, because every
                                 * new tensor reads it */
-    uint32_t index;            /* number of the device within its plugin */
-    int id; /* number of the device among all open devices, from 0 */
+    uint32_t index;            /* index of the device within its plugin */
+    int id; /* index of the device among all open devices, from 0 */
     tn_device_info info;
     char name[80];             /* name for messages, such as "cuda:0" */
     struct tn__allocator *allocator; /* the caching allocator, owned */

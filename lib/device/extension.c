@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* The extensions that the core knows. An entry has the name, the offset in
+/* The extensions that the core supports. An entry has the name, the offset in
  * tn_device of the pointer to the extension's function table, and the smallest
  * valid size of that table. */
 #define LEAST_conv TN_CONV_EXTENSION_SIZE_1_0
@@ -50,7 +50,7 @@ static tn_status check_names(const char *function, const char *names)
                               memcmp(at, known[i].name, part) == 0);
         if (!found)
             return tn__fail(TN_ERR_ARGUMENT,
-                            "%s: \"%.*s\" is no extension; there are:"
+                            "%s: \"%.*s\" is not an extension; expected one of"
 #define LISTED(id, text) " " text
                             TN_EXTENSION_MAP(LISTED),
 #undef LISTED
@@ -69,16 +69,15 @@ static tn_status check_table(const char *name, const void *table,
     memcpy(&size, table, sizeof size);
     if (size < least)
         return tn__fail(TN_ERR_PLUGIN,
-                        "its extension %s has a table of %u bytes, version "
-                        "1.0 has %u",
+                        "its extension %s has a table of %u bytes; expected "
+                        "at least %u",
                         name, size, least);
     for (uint32_t at = 2 * sizeof size; at < least; at += sizeof(void *)) {
         void (*function)(void);
         memcpy(&function, (const char *)table + at, sizeof function);
         if (!function)
             return tn__fail(TN_ERR_PLUGIN,
-                            "its extension %s lacks a function that version "
-                            "1.0 has",
+                            "its extension %s lacks a required function",
                             name);
     }
     return TN_OK;

@@ -4,7 +4,7 @@
  * A host function has no argument that says which plugin calls it, but the
  * options of a device belong to one plugin. So each plugin gets its own
  * function `option`, from an array of small functions that differ only in the
- * plugin's number. */
+ * plugin's index. */
 #include <device/cache.h>
 #include <device/registry.h>
 

@@ -3,8 +3,8 @@
  *
  * A synchronous device (cpu) needs neither lock nor tag. For an asynchronous
  * device, the lock of its queue puts the submissions of all threads in one
- * order. A tag is the number of a submission. If the device reports a failure
- * later, the tag identifies the operator that failed. */
+ * order. A tag is the sequence number of a submission. If the device reports a
+ * failure later, the tag identifies the operator that failed. */
 #include <device/lane.h>
 #include <device/recorder.h>
 #include <device/registry.h>

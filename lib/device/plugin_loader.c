@@ -66,7 +66,8 @@ static bool needs_met(tn__plugin *plugin)
                          "install what provides %s, or add its folder to "
                          "LD_LIBRARY_PATH",
                          library);
-            return refuse(plugin, remedy, "needs %s, not found", library);
+            return refuse(plugin, remedy, "requires %s, which was not found",
+                          library);
         }
     }
     return true;
@@ -118,14 +119,13 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
     if (!TN_HAS(tn_plugin, table, abi_major) ||
         table->abi_major != TN_ABI_MAJOR)
         return refuse(plugin, REBUILD,
-                      "speaks version %u of the plugin ABI, this library "
-                      "version %u",
+                      "has version %u of the plugin ABI; expected version %u",
                       TN_HAS(tn_plugin, table, abi_major) ? table->abi_major
                                                           : 0u,
                       TN_ABI_MAJOR);
     if (table->size < TN_PLUGIN_SIZE_1_0)
         return refuse(plugin, REBUILD,
-                      "its table has %u bytes, version 1.0 has %u",
+                      "its table has %u bytes; expected at least %u",
                       table->size, TN_PLUGIN_SIZE_1_0);
     size_t known = sizeof plugin->table;
     memcpy(&plugin->table, table, table->size < known ? table->size : known);
@@ -145,13 +145,13 @@ static bool table_checked(tn__plugin *plugin, const tn_plugin *table)
         snprintf(plugin->name, sizeof plugin->name, "%s", name);
     else if (strcmp(plugin->name, name))
         return refuse(plugin, "rename the file, or correct its manifest",
-                      "calls itself %s, its file or manifest says %s", name,
-                      plugin->name);
+                      "its table has the name %s, its file or manifest %s",
+                      name, plugin->name);
     return true;
 }
 
-/* Opens the plugin and checks its function table. The caller has hidden any
- * pending error, so an error found here comes from the plugin. */
+/* Opens the plugin and checks its function table. The caller has saved and
+ * cleared any pending error, so an error found here comes from the plugin. */
 static bool load(tn__plugin *plugin)
 {
     if (!needs_met(plugin))
@@ -167,8 +167,8 @@ static bool load(tn__plugin *plugin)
     void *symbol = dlsym(library, "tenon_plugin_v1");
     if (!symbol)
         return refuse(plugin, "remove it from the folder of plugins",
-                      "has no symbol tenon_plugin_v1: it is no plugin of "
-                      "Tenon, or one of another major version");
+                      "has no symbol tenon_plugin_v1: it is not a plugin, or "
+                      "its ABI has another major version");
     /* ISO C does not allow an object pointer to be converted to a function
      * pointer; POSIX does. */
     memcpy(&entry, &symbol, sizeof entry);

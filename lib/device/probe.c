@@ -1,4 +1,4 @@
-/* probe.c: asks a plugin for its devices in a child process.
+/* probe.c: queries the devices of a plugin in a child process.
  *
  * Some vendor libraries abort the process or print on machines that they do not
  * support. An example is two copies of LLVM in one process (pocl#474). If that
@@ -25,7 +25,7 @@
 int32_t tn__probe_timeout_ms = 20000; /* 20 seconds, because the first start of
                                        * CUDA takes several */
 
-/* Asks the plugin in this process, which is the child. */
+/* Queries the plugin in this process, which is the child. */
 static void query(tn__plugin *plugin, tn__probe *out)
 {
     memset(out, 0, sizeof *out);

@@ -29,17 +29,26 @@ tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept))
     return record;
 }
 
-bool tn__record_keep(void *object)
+bool tn__record_keep(void *object, bool made)
 {
     tn__record *record = tn__me.recording;
     for (size_t i = record->kept_count; i-- > 0;)
-        if (record->kept[i] == object)
+        if (record->kept[i].object == object)
             return false;
     if (!tn__grow(&record->kept, &record->kept_room, record->kept_count,
                   sizeof *record->kept))
         return false;
-    record->kept[record->kept_count++] = object;
+    record->kept[record->kept_count++] = (struct tn__kept){object, made};
     return true;
+}
+
+void tn__record_reuse(size_t kept)
+{
+    tn__record *record = tn__me.recording;
+    if (tn__grow(&record->reuses, &record->reuse_room, record->reuse_count,
+                 sizeof *record->reuses))
+        record->reuses[record->reuse_count++] =
+            (struct tn__reuse){kept, record->count};
 }
 
 void tn__record_drew(uint64_t seed, uint64_t call)
@@ -61,15 +70,35 @@ tn_status tn__record_refuse_host(const tn_device *device, const char *what)
                     "or after tn_graph_record", what, device->name);
 }
 
-/* Allocates a command with `more` extra bytes after it, which hold copies of
- * arrays. The caller adds the command to the record. */
-static tn__command *command_make(tn_device *device, int kind, const char *what,
-                             size_t more)
+void tn__record_late_begin(void)
 {
-    if (device != tn__me.recording->device)
-        return tn__fail_null(TN_ERR_STATE, "%s: a graph is being recorded on "
-                             "%s; work for %s cannot be part of it", what,
-                             tn__me.recording->device->name, device->name);
+    if (tn__me.recording)
+        tn__me.recording->late_count = 0;
+}
+
+void tn__record_late(uint32_t param, const double *from)
+{
+    tn__record *record = tn__me.recording;
+    if (record && record->late_count < TN__LATE_MAX)
+        record->late[record->late_count++] =
+            (struct tn__late_param){param, from};
+}
+
+/* Checks that the recording is of this device. */
+static bool is_device(const tn_device *device, const char *what)
+{
+    if (device == tn__me.recording->device)
+        return true;
+    tn__fail(TN_ERR_STATE, "%s: a graph is being recorded on "
+             "%s; work for %s cannot be part of it", what,
+             tn__me.recording->device->name, device->name);
+    return false;
+}
+
+/* Allocates a command with `more` extra bytes after it, which hold copies of
+ * arrays. */
+static tn__command *command_make(int kind, const char *what, size_t more)
+{
     tn__command *command = tn__calloc(1, sizeof *command + more);
     if (command) {
         command->kind = kind;
@@ -87,8 +116,8 @@ static void command_append(tn__command *command)
 }
 
 /* Finds the latest recorded random draw with this seed and call number (`call`
- * counts the random operators since the seed was set). Returns
- * its position in the record's list plus 1, or 0 if there is none. */
+ * counts the random operators since the seed was set). Returns its index in the
+ * record's list plus 1, or 0 if there is none. */
 static size_t draw_latest(int64_t seed, int64_t call)
 {
     const tn__record *record = tn__me.recording;
@@ -102,7 +131,8 @@ static size_t draw_latest(int64_t seed, int64_t call)
 tn_status tn__record_work(tn_device *device, int kind, const void *args,
                           size_t bytes, const char *what)
 {
-    tn__command *command = command_make(device, kind, what, 0);
+    tn__command *command =
+        is_device(device, what) ? command_make(kind, what, 0) : NULL;
     if (!command)
         return tn_error_code();
     memcpy(&command->args, args, bytes);
@@ -156,9 +186,8 @@ static void find_draw(const tn_program *program, const tn_launch *launch,
             }
 }
 
-tn_status tn__record_launch(tn_device *device, const tn_program *program,
-                            tn_built *built, const tn_launch *launch,
-                            const char *what)
+tn__command *tn__command_launch(const tn_program *program, tn_built *built,
+                                const tn_launch *launch, const char *what)
 {
     const size_t ndim = launch->outer_ndim + launch->row_ndim;
     const size_t operands = program->operand_count;
@@ -166,13 +195,12 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
     for (size_t k = 0; k < operands; k++)
         numbers += ndim + 2 * (size_t)program->operand[k].index_count;
     tn__command *command = command_make(
-        device, TN__WORK_LAUNCH, what,
+        TN__WORK_LAUNCH, what,
         operands * sizeof(tn_launch_operand) + numbers * sizeof(int64_t));
     if (!command)
-        return tn_error_code();
+        return NULL;
     command->program = program;
     command->built = built;
-    find_draw(program, launch, command);
     tn_launch_operand *operand = (tn_launch_operand *)(void *)(command + 1);
     char *at = (char *)(operand + operands);
     for (size_t k = 0; k < operands; k++) {
@@ -190,6 +218,23 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
     if (program->param_count)
         memcpy(param, launch->param, program->param_count * sizeof *param);
     command->args.launch.param = param;
+    return command;
+}
+
+tn_status tn__record_launch(tn_device *device, const tn_program *program,
+                            tn_built *built, const tn_launch *launch,
+                            const char *what)
+{
+    tn__record *record = tn__me.recording;
+    tn__command *command =
+        is_device(device, what)
+            ? tn__command_launch(program, built, launch, what) : NULL;
+    if (!command)
+        return tn_error_code();
+    find_draw(program, launch, command);
+    command->late_count = record->late_count;
+    memcpy(command->late, record->late, sizeof command->late);
+    record->late_count = 0;
     command_append(command);
     return TN_OK;
 }

@@ -7,19 +7,38 @@
 #include <base/context.h>
 #include <device/device.h>
 
+/* The largest number of late parameters (tn_late_number) of one launch. */
+enum { TN__LATE_MAX = 16 };
+
 typedef struct tn__command tn__command;
 typedef struct tn__segment tn__segment;
+
+struct tn__late_param {
+    uint32_t param;     /* number of the launch's parameter */
+    const double *from; /* the program's number */
+};
 
 typedef struct tn__record {
     tn_device *device;
     tn__command *first, **last; /* list of the commands in the order of
                                  * submission, owned */
     int64_t count;
-    /* References to the tensors' memory that the commands use. The record owns
-     * the references and releases them with `drop`. */
-    void **kept;
+    /* The tensors' memory that the commands use. The record owns a reference to
+     * each object and releases it with `drop`. */
+    struct tn__kept {
+        void *object;
+        bool made; /* true if the object was made during the recording */
+    } *kept; /* owned array */
     size_t kept_count, kept_room;
     void (*drop)(void *kept);
+    /* Memory of a freed value is used again during the recording. Each entry
+     * says that object number `kept` holds another value from command number
+     * `at` on. Entries are in the order of the commands. */
+    struct tn__reuse {
+        size_t kept;
+        int64_t at;
+    } *reuses; /* owned array */
+    size_t reuse_count, reuse_room;
     /* The random draws of the recording, in order. A draw is one call of the
      * random number generator, identified by a seed and the number of the call.
      * seed and call are the recorded values, seed_now and call_now the values
@@ -28,6 +47,9 @@ typedef struct tn__record {
         uint64_t seed, call, seed_now, call_now;
     } *draws; /* owned array */
     size_t draw_count, draw_room;
+    /* The late parameters of the launch that is recorded next. */
+    struct tn__late_param late[TN__LATE_MAX];
+    uint32_t late_count;
     /* The segments that the device captured (command.h), and the plugin's
      * functions that captured them. */
     tn__segment *segments; /* linked list, owned */
@@ -59,15 +81,24 @@ tn_status tn__record_run(tn__record *record,
 
 /* ---- while this thread records ------------------------------------------ */
 
-/* Keeps an object alive until the record is freed. Returns true if the record
- * has taken over the caller's reference. Returns false if the record already
- * keeps the object. Also returns false, with the error recorded, if memory ran
- * out. */
-bool tn__record_keep(void *object);
+/* Keeps an object alive until the record is freed. `made` says whether the
+ * object was made during the recording. Returns true if the record has taken
+ * over the caller's reference. Returns false if the record already keeps the
+ * object. Also returns false, with the error recorded, if memory ran out. */
+bool tn__record_keep(void *object, bool made);
+/* Notes that the object kept as number `kept` holds a new value from the next
+ * command on. */
+void tn__record_reuse(size_t kept);
 /* Records that a random draw was made. The launches that have this seed and
  * call number as parameters (the launches of the operator and of its gradient)
  * get new values at each replay. */
 void tn__record_drew(uint64_t seed, uint64_t call);
+
+/* Says that parameter `param` of the next launch is read from *from at each
+ * replay. tn__record_late_begin forgets what was said for a launch that did not
+ * happen. Both may be called by a thread that records nothing. */
+void tn__record_late_begin(void);
+void tn__record_late(uint32_t param, const double *from);
 
 /* Records one submission of work. `kind` is a constant of work.h and args the
  * kind's argument struct, of `bytes` bytes. The struct must contain no pointers
@@ -78,9 +109,15 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
                             tn_built *built, const tn_launch *launch,
                             const char *what);
 
-/* If this thread is recording work of the device, refuses an access of the host
- * to the device's memory, since a replay would not repeat the access. Records
- * and returns TN_ERR_STATE then. */
+/* Makes a command that launches a program, with copies of all that `launch`
+ * points to. The caller owns it and frees it with tn__free. Can be called without
+ * a recording. */
+tn__command *tn__command_launch(const tn_program *program, tn_built *built,
+                                const tn_launch *launch, const char *what);
+
+/* If this thread is recording work of the device, rejects an access of the host
+ * to the device's memory: records and returns TN_ERR_STATE. A replay would not
+ * repeat the access. */
 tn_status tn__record_refuse_host(const tn_device *device, const char *what);
 
 #endif

@@ -37,7 +37,7 @@ typedef struct tn__manifest {
 } tn__manifest;
 
 /* Reads a manifest. Returns false with the reason if the file has an error. A
- * missing file is no error; then out->present is false. */
+ * missing file is not an error; then out->present is false. */
 bool tn__manifest_read(const char *path, tn__manifest *out, char *reason,
                        size_t reason_room);
 
@@ -59,12 +59,13 @@ typedef struct tn__plugin {
                                 * found first, so this plugin is not used */
     tn__manifest manifest;
     int state;
-    char reason[TN__REASON_BYTES]; /* why the plugin was refused */
+    char reason[TN__REASON_BYTES]; /* why the plugin was rejected */
     char remedy[TN__REASON_BYTES]; /* how to make the plugin usable; "" if not
                                     * known */
     tn_host host;
-    tn_plugin table; /* The plugin's functions. The table has the size of this
-                      * version; functions that the plugin lacks are NULL. */
+    tn_plugin table; /* A copy of the plugin's function table, as tn_plugin is
+                      * declared in this version. Functions that the plugin
+                      * lacks are NULL. */
     _Atomic(tn__option *) options;
 } tn__plugin;
 
@@ -90,7 +91,7 @@ void tn__registry_append(tn__plugin *plugin);
 /* Returns the plugin with that file, and adds it to the list if necessary.
  * Returns NULL with the error recorded on failure. */
 tn__plugin *tn__registry_add_file(const char *path);
-/* Returns the searched folders as one text, "/a, /b". */
+/* Returns the searched folders as one string, "/a, /b". */
 const char *tn__registry_folders(void);
 
 /* Opens a plugin's file and checks its function table. A later call returns the
@@ -99,7 +100,7 @@ const char *tn__registry_folders(void);
 bool tn__plugin_load(tn__plugin *plugin);
 
 /* Fills the table of functions that the core offers to the plugin
- * (plugin->host). The plugin is number i of the list. */
+ * (plugin->host). i is the plugin's index in the list. */
 void tn__host_fill(tn__plugin *plugin, int i);
 /* Sets an option of a plugin. Returns false with the error recorded on
  * failure. */
@@ -110,7 +111,7 @@ const char *tn__option_value(const tn__plugin *plugin, const char *key);
 
 /* Sets *count to the number of devices of a loaded plugin. Returns false on
  * failure. `reason` gets the plugin's explanation of a failure, or of a count
- * of 0, which is no failure; else "". */
+ * of 0, which is not a failure; else "". */
 bool tn__plugin_count(tn__plugin *plugin, uint32_t *count, char *reason,
                       size_t room);
 bool tn__plugin_info(tn__plugin *plugin, uint32_t i, tn_device_info *info,
@@ -130,7 +131,7 @@ tn_device *tn__device_find(const tn__plugin *plugin, uint32_t index);
 typedef struct tn__spec {
     char name[PATH_MAX]; /* "auto", a plugin's name, or the absolute path of a
                           * plugin's file */
-    int64_t index; /* number of the device within the plugin; -1 if not given */
+    int64_t index; /* index of the device within the plugin; -1 if not given */
     char words[64];      /* part of the device's name or uid; "" if not given */
     char options[512];   /* options as "key=value,key=value" */
 } tn__spec;
@@ -177,7 +178,7 @@ tn_status tn__work_wait(tn_device *device, const char *what);
  * waits for the device reports it. */
 void tn__work_drain(tn_device *device);
 
-/* Removes the dtypes that this version does not know from the device's
+/* Removes the dtypes that this version does not support from the device's
  * description. Returns false with the reason if the device computes in dtypes
  * that it cannot store. */
 bool tn__dtypes_check(tn_device_info *info, char *reason, size_t room);

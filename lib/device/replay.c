@@ -36,7 +36,8 @@ static tn_status submit(tn_device *device, const tn__command *command)
 
 static bool can_capture(const tn__command *command)
 {
-    return !command->draw && (command->kind >= TN__WORK_KINDS ||
+    return !command->draw && !command->late_count && !command->moves &&
+           (command->kind >= TN__WORK_KINDS ||
                               tn__work_kinds[command->kind].recorded);
 }
 
@@ -152,8 +153,9 @@ void tn__record_free(tn__record *record)
         tn__free(p);
     }
     for (size_t i = 0; i < record->kept_count; i++)
-        record->drop(record->kept[i]);
+        record->drop(record->kept[i].object);
     tn__free(record->kept);
+    tn__free(record->reuses);
     tn__free(record->draws);
     tn__free(record);
 }
@@ -186,6 +188,19 @@ static void draw_again(const tn__record *record, tn__command *command)
     }
 }
 
+/* Sets a late parameter to the program's number, converted to the parameter's
+ * type as when the operator is called. */
+static void set_late(tn__command *command, const struct tn__late_param *late)
+{
+    tn_number *param =
+        (tn_number *)(uintptr_t)command->args.launch.param + late->param;
+    const uint8_t dtype = command->program->param_dtype[late->param];
+    if (dtype == TN_F32 || dtype == TN_F64)
+        param->f = *late->from;
+    else
+        param->i = (int64_t)*late->from;
+}
+
 /* Submits one command, by the same call as when it was recorded. */
 static tn_status command_run(const tn__record *record, tn__command *command)
 {
@@ -193,6 +208,8 @@ static tn_status command_run(const tn__record *record, tn__command *command)
     tn_fault fault = {.size = sizeof fault};
     if (command->draw)
         draw_again(record, command);
+    for (uint32_t i = 0; i < command->late_count; i++)
+        set_late(command, &command->late[i]);
     if (command->kind == TN__WORK_COPY)
         return tn__device_copy_again(device, &command->args.copy,
                                      command->what);

@@ -223,7 +223,7 @@ static bool is_fast(int32_t kind)
 }
 
 /* Compares two plugins for `auto`: GPUs and accelerators come before CPUs, then
- * greater priorities first, then by name. */
+ * higher priorities first, then by name. */
 static int by_preference(const void *left, const void *right)
 {
     const tn__plugin *a = *(tn__plugin *const *)left;

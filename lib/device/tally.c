@@ -217,7 +217,7 @@ static work sum_of(const counted *c, const tn_kernel_ins *ins, uint32_t first,
         }
         work one;
         if (ins[i].op == TN_K_CALL) {
-            /* A function calls only functions with lower numbers, so this
+            /* A function calls only functions with lower indices, so this
              * recursion ends. */
             const tn_kernel_fn *called = &c->program->fn[ins[i].imm.i];
             one = sum_of(c, called->ins, 0, called->ins_count, 1);

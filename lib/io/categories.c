@@ -1,6 +1,6 @@
-/* categories.c: maps names of categories to numbers. Names are numbered in the
- * order in which they first appear, so that new names do not change the numbers
- * of old ones. */
+/* categories.c: maps names of categories to codes 0, 1 and so on, in the order
+ * in which the names first appear. So new names do not change the codes of old
+ * ones. */
 #include <io/csv.h>
 
 #include <base/error.h>
@@ -13,9 +13,9 @@ struct tn_categories {
     tn__object object;
     char **name; /* owned, as is each name */
     size_t count, room;
-    /* A hash table with open addressing. An entry is the number of a name plus
-     * 1, or 0 if the entry is free. The size of the table is a power of two and
-     * at least twice the number of names. */
+    /* A hash table with open addressing. An entry is the code of a name plus 1,
+     * or 0 if the entry is free. The size of the table is a power of two and at
+     * least twice the number of names. */
     uint32_t *slot; /* owned */
     size_t slots;
 };
@@ -64,8 +64,8 @@ const char *tn_categories_name(const tn_categories *c, int64_t i)
     return c->name[i];
 }
 
-/* Returns the position of a name in the hash table, or the free position where
- * it must be added. */
+/* Returns the index of a name in the hash table, or the free index where it
+ * must be added. */
 static size_t slot_of(const tn_categories *c, const char *name, size_t count)
 {
     uint64_t hash[2] = {0, 0};

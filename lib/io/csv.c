@@ -14,7 +14,7 @@
 #include <string.h>
 #include <tenon/ops.h>
 
-/* The maximum length of a row in bytes. If a row is longer, the file is no
+/* The maximum length of a row in bytes. If a row is longer, the file is not a
  * table, or a quote was not closed. */
 enum { MAX_ROW_BYTES = 1 << 26, BUFFER_BYTES = 1 << 16 };
 enum { END = -1, FAILED = -2 };
@@ -32,7 +32,7 @@ typedef struct reader {
     bool label;
     int64_t line;
     int lookahead; /* a character that was read ahead, or END */
-    char *text; /* owned: the text of all cells of the current row */
+    char *text; /* owned: the characters of all cells of the current row */
     size_t text_count, text_room;
     cell *cell; /* owned */
     size_t cell_count, cell_room;
@@ -69,7 +69,7 @@ static int next_char(reader *r)
     int c = r->bytes[r->next++];
     if (c)
         return c;
-    tn__fail(TN_ERR_FORMAT, "%s: {path:}%s: line %lld contains a zero byte",
+    tn__fail(TN_ERR_FORMAT, "%s: {path:}%s: line %lld contains a NUL byte",
              r->call, r->path, (long long)r->line);
     return FAILED;
 }
@@ -127,7 +127,7 @@ static int read_quoted(reader *r, int64_t line)
         if (c == FAILED)
             return FAILED;
         if (c == END) {
-            fail_cell(r, line, r->cell_count, "a quote that is never closed");
+            fail_cell(r, line, r->cell_count, "a quote is not closed");
             return FAILED;
         }
         if (c == '"' && (c = next_char(r)) != '"')
@@ -297,8 +297,8 @@ static tn_status check_columns(reader *r)
     if (r->table->rows && count != r->all_columns)
         return tn__fail(
             TN_ERR_FORMAT,
-            "%s: {path:}%s: line %lld has %lld columns, those before it have "
-            "%lld",
+            "%s: {path:}%s: line %lld has %lld columns; expected %lld, as "
+            "before",
             r->call, r->path, (long long)r->cell[0].line, (long long)count,
             (long long)r->all_columns);
     if (r->table->rows)
@@ -394,8 +394,8 @@ static tn_status check_options(const tn_options_type *type,
         return tn__fail(TN_ERR_DTYPE, "%s: {dtype} %u is not a dtype", call,
                         (unsigned)o->dtype);
     if (o->skip_rows < 0)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: {skip_rows} is %d; expected 0 "
-                        "or greater", call, o->skip_rows);
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {skip_rows} is %d; expected at "
+                                         "least 0", call, o->skip_rows);
     if (!o->delimiter || strchr("\r\n\"0123456789+-.eE", o->delimiter))
         return tn__fail(TN_ERR_ARGUMENT,
                         "%s: {delimiter} is character %d, "

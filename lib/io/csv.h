@@ -28,12 +28,12 @@ tn_tensor *tn__csv_tensor(const tn__csv_table *table, tn_dtype dtype);
 
 /* ---- shared by csv.c, csv_number.c and categories.c --------------------- */
 
-/* Parses a number of dtype from a text of `count` bytes that ends with a zero
- * byte. Sets out->integer for an integer dtype, which must represent the number
- * exactly. Sets out->number for a float dtype, to which the number is rounded.
- * If the number is not in the range of dtype, or the text is no number, writes
- * the reason to problem ("outside the range of uint8: \"300\"") and returns
- * false. */
+/* Parses a number of dtype from a string of `count` bytes, which are followed
+ * by a NUL. Sets out->integer for an integer dtype, which must represent the
+ * number exactly. Sets out->number for a float dtype, to which the number is
+ * rounded. If the number is not in the range of dtype, or the string is not a
+ * number, writes the reason to problem ("outside the range of uint8: \"300\"")
+ * and returns false. */
 enum { TN__CSV_PROBLEM = 160 };
 typedef struct tn__csv_number {
     double number;
@@ -41,12 +41,12 @@ typedef struct tn__csv_number {
 } tn__csv_number;
 bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                    tn_dtype dtype, char problem[TN__CSV_PROBLEM]);
-/* Returns whether a dtype can represent the number of a category and all
- * smaller non-negative integers exactly. */
+/* Returns whether a dtype can represent the code of a category and all smaller
+ * non-negative integers exactly. */
 bool tn__csv_fits(int64_t integer, tn_dtype dtype);
 
 bool tn__categories_check(const tn_categories *categories, const char *call);
-/* Returns the number of the category with this name, which has `count` bytes.
+/* Returns the code of the category with this name, which has `count` bytes.
  * Adds the category if the name is new. Returns a negative number if memory
  * runs out. */
 int64_t tn__categories_add(tn_categories *categories, const char *name,

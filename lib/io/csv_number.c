@@ -1,7 +1,7 @@
-/* csv_number.c: converts the text of a cell to a number of a dtype. A number
- * that an integer dtype cannot represent, or that is outside the range of a
- * float dtype, is an error. Digits beyond the precision of a float dtype are
- * rounded, as in C. */
+/* csv_number.c: converts a cell to a number of a dtype. A number that an
+ * integer dtype cannot represent, or that is outside the range of a float
+ * dtype, is an error. Digits beyond the precision of a float dtype are rounded,
+ * as in C. */
 #include <base/plain.h>
 #include <io/csv.h>
 
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The range of each dtype. For integers it is from least to most. For floats,
- * numbers whose magnitude is `overflow` or more would round to infinity or, in
- * float8_e4m3, to NaN. */
+/* The range of each dtype. For integers it is [least, most]. For floats,
+ * numbers with a magnitude of at least `overflow` would round to infinity or,
+ * in float8_e4m3, to NaN. */
 static const struct {
     tn_dtype dtype;
     int64_t least, most; /* least and most are 0 for floats */
@@ -41,7 +41,7 @@ bool tn__csv_fits(int64_t integer, tn_dtype dtype)
     if (range[i].most)
         return integer >= range[i].least && integer <= range[i].most;
     /* A float with p bits of significand represents all integers up to 2^p, but
-     * not all greater ones. */
+     * not all larger ones. */
     int digits = dtype == TN_F64    ? 53
                  : dtype == TN_F32  ? 24
                  : dtype == TN_F16  ? 11
@@ -59,7 +59,7 @@ static bool bad(char problem[TN__CSV_PROBLEM], const char *text,
     return false;
 }
 
-/* Returns whether a number that ends at `end` is the whole text, apart from
+/* Returns whether a number that ends at `end` is the whole string, apart from
  * blanks after it. */
 static bool is_end(const char *end, const char *text, size_t count)
 {
@@ -85,8 +85,8 @@ bool tn__csv_parse(tn__csv_number *out, const char *text, size_t count,
                    bad(problem, text, "outside the range of ", dtype);
     }
     errno = 0;
-    /* A float32 is parsed directly, because through float64 it would be rounded
-     * twice. */
+    /* A float32 is parsed directly, because parsing it as float64 first would
+     * round twice. */
     double value = dtype == TN_F32 ? (double)tn__read_float(text, &end)
                                    : tn__read_double(text, &end);
     bool too_large = errno == ERANGE && isinf(value);

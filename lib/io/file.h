@@ -33,10 +33,10 @@ typedef struct tn__unpacker tn__unpacker;
 /* Opens a file for sequential reading. Records an error and returns NULL on
  * failure. */
 tn__unpacker *tn__unpacker_open(const char *path, const char *what);
-/* Reads at most `room` of the next bytes and sets *got to their number, which
- * is 0 only at the end of the file. Fails if a gzipped file is truncated,
- * damaged or followed by other data, or if its unpacked size exceeds the limit
- * of tn_unpack_limit_set. */
+/* Reads at most `room` of the next bytes and sets *got to their count, which is
+ * 0 only at the end of the file. Fails if a gzipped file is truncated, damaged
+ * or followed by other data, or if its unpacked size exceeds the limit of
+ * tn_unpack_limit_set. */
 tn_status tn__unpacker_read(tn__unpacker *unpacker, void *out, size_t room,
                             size_t *got);
 void tn__unpacker_close(tn__unpacker *unpacker); /* NULL is allowed */

@@ -51,8 +51,8 @@ static int64_t limit_now(const char *what)
     limit = tn__bytes_parse(text);
     if (limit < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: TENON_UNPACK_LIMIT=%s is no number of bytes, such "
-                        "as 512M or 4G",
+                        "%s: TENON_UNPACK_LIMIT=%s is not a number of bytes, "
+                        "such as 512M or 4G",
                         what, text);
     return limit;
 }

@@ -49,7 +49,7 @@ static tn_status parse_magic(tn__idx *idx, const unsigned char *bytes,
     if (bytes[3] > TN_MAX_NDIM)
         return tn__fail(
             TN_ERR_FORMAT,
-            "idx_load: {path:}%s: %d dimensions; at most %d are supported",
+            "idx_load: {path:}%s: %d dimensions; expected at most %d",
             where, bytes[3], TN_MAX_NDIM);
     idx->shape.count = bytes[3];
     idx->header_bytes = 4 + 4 * (size_t)bytes[3];

@@ -39,7 +39,7 @@ static const char *base_of(const char *path)
 /* ---- the target --------------------------------------------------------- */
 
 /* Replaces path, a buffer of PATH_MAX bytes, by the target of the symbolic link
- * that it names. If it names no link, sets errno and returns false. */
+ * that it names. If path is not a link, sets errno and returns false. */
 static bool follow_once(char *path, char *room)
 {
     ssize_t length = readlink(path, room, PATH_MAX - 1);
@@ -66,13 +66,13 @@ static tn_status find_target(tn__file_writer *w)
         links++;
     if (links == MAX_LINKS)
         errno = ELOOP;
-    if (errno != EINVAL && errno != ENOENT) /* EINVAL means that it is no link,
-                                               ENOENT that nothing is there */
+    if (errno != EINVAL && errno != ENOENT) /* EINVAL: it is not a link; ENOENT:
+                                               there is no file */
         return tn__file_fail(w->what, w->named);
-    /* A link in /proc can lead to a file that has no name any more. So stat is
-     * called with the caller's path too, and both results must be the same
-     * file. Another writer may replace the file between the two calls, so this
-     * is tried several times. */
+    /* A link in /proc can lead to a deleted file, which has no name any more.
+     * So stat is called with the caller's path too, and both results must be
+     * the same file. Another writer may replace the file between the two calls,
+     * so this is tried several times. */
     struct stat end;
     bool agree = false;
     for (int tries = 0; tries < MAX_TRIES && !agree; tries++) {
@@ -101,8 +101,8 @@ static tn_status find_target(tn__file_writer *w)
 
 /* ---- temporary files ---------------------------------------------------- */
 
-/* Writes the beginning that the names of all temporary files for path share,
- * for example "model.st.tmp-". */
+/* Writes the prefix that the names of all temporary files for path share, for
+ * example "model.st.tmp-". */
 static int stem_of(char *out, size_t room, const char *path)
 {
     return snprintf(out, room, "%.*s.tmp-", MAX_STEM, base_of(path));

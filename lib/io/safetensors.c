@@ -65,9 +65,10 @@ static tn_status read_header(tn_safetensors *file)
         length = length << 8 | bytes[i];
     if (length > MAX_HEADER_BYTES || length > file_bytes - 8)
         return tn__fail(TN_ERR_FORMAT,
-                        "safetensors_open: {path:}%s: a header of %" PRIu64
-                        " bytes is too large; the file has %" PRIu64,
-                        file->path, length, file_bytes);
+                        "safetensors_open: {path:}%s: the header has %" PRIu64
+                        " bytes; expected at most %" PRIu64, file->path, length,
+                        file_bytes - 8 < MAX_HEADER_BYTES ? file_bytes - 8
+                                                          : MAX_HEADER_BYTES);
     char *json = tn__alloc((size_t)length + 1);
     if (!json)
         return TN_ERR_MEMORY;

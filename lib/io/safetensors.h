@@ -31,7 +31,7 @@ typedef struct tn__safetensors_entry {
     tn_dtype dtype;    /* Tenon's dtype, or TN_DTYPE_NONE */
     int ndim;
     int64_t shape[TN_MAX_NDIM];
-    uint64_t begin, end; /* position of the tensor, in bytes from the end of the
+    uint64_t begin, end; /* the tensor's byte range, counted from the end of the
                             header */
 } tn__safetensors_entry;
 
@@ -40,8 +40,9 @@ typedef struct tn__safetensors_header {
     size_t count;
     size_t *by_name;              /* owned: the indices of all entries, sorted
                                      by their names */
-    char **metadata;              /* owned: key 0, text 0, key 1, text 1 ... */
-    size_t metadata_count;        /* number of pairs of key and text */
+    char **metadata;              /* owned: key 0, value 0, key 1, value 1
+                                   * ... */
+    size_t metadata_count;        /* number of pairs of key and value */
 } tn__safetensors_header;
 
 /* Parses the JSON header and checks that its tensors cover exactly the

@@ -50,8 +50,8 @@ static tn_status parse_shape(tn__safetensors_entry *entry,
     if (shape->count > TN_MAX_NDIM)
         return tn__fail(
             TN_ERR_FORMAT,
-            "safetensors_open: {path:}%s: tensor \"%s\": %zu dimensions; at "
-            "most %d are supported",
+            "safetensors_open: {path:}%s: tensor \"%s\": %zu dimensions; "
+            "expected at most %d",
             where, entry->name, shape->count, TN_MAX_NDIM);
     TN__JSON_EACH(size, shape) {
         if (size->kind != TN__JSON_INTEGER || size->integer < 0)
@@ -134,7 +134,7 @@ static tn_status parse_metadata(tn__safetensors_header *header,
         if (!text)
             return tn__fail(
                 TN_ERR_FORMAT,
-                "safetensors_open: {path:}%s: metadata \"%s\" is not a text",
+                "safetensors_open: {path:}%s: metadata \"%s\" is not a string",
                 where, member->key);
         char **pair = header->metadata + 2 * header->metadata_count++;
         pair[0] = tn__strdup(member->key);
@@ -151,7 +151,7 @@ static int compare_begin(const void *a, const void *b)
     if (x->begin != y->begin)
         return x->begin < y->begin ? -1 : 1;
     if (x->end != y->end) /* an empty tensor comes before another tensor at the
-                             same position */
+                             same offset */
         return x->end < y->end ? -1 : 1;
     return strcmp(x->name, y->name);
 }
@@ -224,8 +224,8 @@ static tn_status parse_root(tn__safetensors_header *header,
         tn_status status;
         if (strlen(member->key) != member->key_bytes)
             return tn__fail(TN_ERR_FORMAT,
-                            "safetensors_open: {path:}%s: header: a zero byte "
-                            "after \"%s\" in a name",
+                            "safetensors_open: {path:}%s: header: a NUL after "
+                            "\"%s\" in a name",
                             where, member->key);
         if (strcmp(member->key, "__metadata__") == 0) {
             status = parse_metadata(header, member, where);

@@ -64,7 +64,7 @@ static tn_status add_entry(tn__json_writer *header, const char *name,
     return TN_OK;
 }
 
-/* Returns the text of the header, which the caller frees with tn__free. Records
+/* Returns the header as a string, which the caller frees with tn__free. Records
  * an error and returns NULL on failure. */
 static char *header_text(const char *const *names, tn_tensor *const *tensors,
                          int count, const char *const (*metadata)[2],
@@ -128,8 +128,8 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Checks that the texts text[0], text[step], ..., text[(count - 1) * step] are
- * distinct. */
+/* Checks that the strings text[0], text[step], ..., text[(count - 1) * step]
+ * are distinct. */
 static tn_status check_unique(const char *const *text, int count, int step,
                               const char *what)
 {

@@ -60,10 +60,10 @@ typedef struct tn__json {
     struct tn__json_block *blocks;
 } tn__json;
 
-/* Parses a text and returns its outermost value. On failure sets json->error
- * and returns NULL. The text is modified, including one byte after its end, and
- * values point into it, so it must exist until tn__json_free. The caller must
- * call tn__json_free also after a failure. */
+/* Parses a string and returns its outermost value. On failure sets json->error
+ * and returns NULL. Parsing modifies the string, including one byte after its
+ * end. Values point into the string, so it must exist until tn__json_free. The
+ * caller must call tn__json_free also after a failure. */
 const tn__json_value *tn__json_read(tn__json *json, char *text, size_t bytes);
 void tn__json_free(tn__json *json);
 
@@ -91,15 +91,15 @@ const tn__json_value *tn__json_first(const tn__json_value *in);
 typedef struct tn__json_writer {
     void *(*grow)(void *old, size_t bytes); /* works like realloc; set by the
                                                caller */
-    char *text; /* the text so far, which the caller frees; NULL if it is
+    char *text; /* the JSON so far, which the caller frees; NULL if it is
                    empty */
     size_t count, room;
-    bool failed; /* memory ran out, so the text is incomplete */
+    bool failed; /* memory ran out, so the JSON is incomplete */
 } tn__json_writer;
 
 /* Appends a piece of JSON without changing it. */
 void tn__json_add(tn__json_writer *writer, const char *piece);
-/* Appends a UTF-8 text as a quoted string. */
+/* Appends a UTF-8 string in quotes. */
 void tn__json_add_text(tn__json_writer *writer, const char *text);
 void tn__json_add_integer(tn__json_writer *writer, int64_t value);
 /* Appends a finite number, with as many digits as are needed to read it back

@@ -261,7 +261,7 @@ static bool read_word(reader *r, tn__json_value *v)
             return true;
         }
     }
-    return fail(r, "a value is expected");
+    return fail(r, "expected a value");
 }
 
 /* ---- lists and objects --------------------------------------------------- */
@@ -302,10 +302,9 @@ static uint64_t hash_key(const tn__json_value *member)
     return h ^ h >> 32;
 }
 
-/* Finds the same member as sort_twice, but with a hash table, which is several
- * times as fast for the 128000 tokens of a vocabulary. If the names were chosen
- * so that their hashes collide, calls sort_twice. Returns false if memory runs
- * out. */
+/* Finds the same member as sort_twice, but with a hash table, because a
+ * vocabulary may have 128000 names. If the names were chosen so that their
+ * hashes collide, calls sort_twice. Returns false if memory runs out. */
 static bool find_twice(const reader *r, const tn__json_value *object,
                        const tn__json_value **twice)
 {
@@ -388,12 +387,12 @@ static char peek(const reader *r)
 static bool read_key(reader *r, tn__json_value *v)
 {
     if (peek(r) != '"')
-        return fail(r, "a name in quotes is expected");
+        return fail(r, "expected a name in quotes");
     if (!read_text(r, &v->key, &v->key_bytes))
         return false;
     skip_space(r);
     if (peek(r) != ':')
-        return fail(r, "\":\" is expected");
+        return fail(r, "expected \":\"");
     r->at++;
     skip_space(r);
     return true;
@@ -405,7 +404,7 @@ static bool read_value(reader *r, tn__json_value *v)
 {
     const char c = peek(r);
     if (r->at == r->bytes)
-        return fail(r, "the text ends where a value is expected");
+        return fail(r, "expected a value, found the end");
     if (c == '"') {
         v->kind = TN__JSON_TEXT;
         return read_text(r, &v->text, &v->bytes);
@@ -459,8 +458,8 @@ static bool read_on(reader *r)
                             : "the object does not end");
     if (in->count) {
         if (peek(r) != ',')
-            return fail(r, list ? "\",\" or \"]\" is expected"
-                                : "\",\" or \"}\" is expected");
+            return fail(r, list ? "expected \",\" or \"]\""
+                                : "expected \",\" or \"}\"");
         r->at++;
         skip_space(r);
     }
@@ -479,7 +478,7 @@ const tn__json_value *tn__json_read(tn__json *json, char *text, size_t bytes)
         good = read_on(&r);
     skip_space(&r);
     if (good && r.at < bytes)
-        good = fail(&r, "unexpected text after the value");
+        good = fail(&r, "unexpected characters after the value");
     return good ? root : NULL;
 }
 

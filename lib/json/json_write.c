@@ -1,4 +1,4 @@
-/* json_write.c: appends JSON to a text that grows as needed. */
+/* json_write.c: appends JSON to a string that grows as needed. */
 #include <json/json.h>
 
 #include <base/plain.h>

@@ -181,8 +181,8 @@ void tn__blocks_dequantize(const tn__block_format *format,
 /* ---- products ------------------------------------------------------------ */
 
 /* Rounds a block to 8-bit integers and returns its scale. Compares magnitudes
- * by their bits, because a comparison of floats would ignore a NaN. The bits of
- * a NaN are greater than those of infinity. */
+ * by their bits, because a comparison of floats would ignore a NaN. As
+ * integers, the bits of a NaN are greater than the bits of infinity. */
 static float round_block(const float *x, int count, int8_t *r)
 {
     uint32_t bits, top = 0;

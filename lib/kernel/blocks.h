@@ -21,7 +21,7 @@ typedef struct tn__unpacked {
 
 typedef struct tn__block_format {
     const char *name;
-    uint32_t code; /* TN_BLOCK plus GGUF's number of the type */
+    uint32_t code; /* TN_BLOCK plus GGUF's code of the type */
     int elements, bytes, parts;
     int has_min; /* 1 if the format has minima, so that e may differ from 0 */
     void (*unpack)(const uint8_t *block, tn__unpacked *out);

@@ -45,8 +45,8 @@ tn__common_type tn__common_type_of(tn_dtype dtype)
  * tensors with dimensions do. A weak value (a literal, or a parameter without a
  * type) takes the dtype of the other value, unless it is of a higher kind: a
  * weak float makes an integer float32, and a weak integer makes a bool int64.
- * float8 promotes with no other dtype. After an error, typing goes on with any
- * dtype, because no kernel is made in the end. */
+ * float8 does not promote with another dtype. After an error, typing continues
+ * with an arbitrary dtype, because no kernel is made in the end. */
 static tn_dtype promote(const tn__typer *typer, tn_dtype a, tn_dtype b)
 {
     tn_dtype both = tn_dtype_promote(a, b);

@@ -2,9 +2,9 @@
  * inputs, the producer's instructions compute the value instead.
  *
  * If the consumer's input is of a half type, the value is rounded to that type,
- * as if it had been stored to the tensor and loaded again. So fusion changes no
- * bit. A consumer's input of type float32 or float64 gets the value without
- * rounding. */
+ * as if it had been stored to the tensor and loaded again. So results are
+ * bit-identical with and without fusion. A consumer's input of type float32 or
+ * float64 gets the value without rounding. */
 #include <stdio.h>
 #include <string.h>
 
@@ -63,10 +63,10 @@ static uint8_t level_in(const tn__kernel *kernel, int i, bool per_row)
     return per_row ? TN_LEVEL_ROW : kernel->input[i].level;
 }
 
-/* Numbers the inputs of the result. The list is the consumer's inputs without
- * input `at`, then the producer's inputs. Sets input_map[i] to the number of
- * the list's input i. Of two inputs that same[] declares equal, the second gets
- * the number of the first. */
+/* Assigns indices to the inputs of the result. They are the consumer's inputs
+ * without input `at`, then the producer's inputs. Sets input_map[i] to the
+ * result's index of input i of this list. Of two inputs that same[] declares
+ * equal, the second gets the index of the first. */
 static bool number_inputs(tn__ssa *ssa, const tn__kernel *consumer, int at,
                           const tn__kernel *producer, const int *same,
                           bool consumer_per_row, bool producer_per_row,

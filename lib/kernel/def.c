@@ -72,7 +72,7 @@ static bool parse_param_type(tn__parser *parser, tn_dtype *dtype)
 }
 
 /* Turns the name that was bound last into the name of a type parameter. The
- * name needs no slot (number of a value), because it is not a value. */
+ * name needs no slot (index of a value), because it is not a value. */
 static bool parse_type_param(tn__parser *parser, tn__def *def,
                              tn__binding *binding)
 {
@@ -235,8 +235,8 @@ static void bind_known(tn__parser *parser, const char *name, bool input,
                       .offset = offset};
 }
 
-/* Replaces each number of a named value (slot) in a tree by slot_of[]. The
- * tensors that the gradient reads are numbered anew, as its inputs, in their
+/* Replaces the slot (index) of each named value in a tree by slot_of[]. The
+ * tensors that the gradient reads become its inputs 0, 1 and so on, in their
  * old order. Other tensors do not occur in the tree. */
 static void renumber(tn__node *node, const uint32_t *slot_of)
 {
@@ -255,8 +255,8 @@ static bool choose_inputs(tn__parser *parser, const tn__def *def,
     uint32_t slot_of[TN__MAX_SLOTS] = {0};
     tn__def_levels(def, level);
     for (int u = 0; u < candidates; u++) {
-        /* The values are numbered in the order inputs, parameters, outputs,
-         * gradients of outputs. */
+        /* The indices of the values are in the order inputs, parameters,
+         * outputs, gradients of outputs. */
         int slot = u < def->input_count ? u : u + def->param_count;
         if (!parser->used[slot])
             continue;

@@ -1,9 +1,9 @@
 /* def.h: the syntax tree of a parsed definition. Each name has been replaced by
- * the number of the value that it means, called a slot. No types are assigned
+ * the index of the value that it means, called a slot. No types are assigned
  * yet.
  *
  * The inputs have the first slots, then come the parameters, then each `let`
- * and each loop variable in the order of the text. */
+ * and each loop variable in the order of the source. */
 #ifndef TN_LIB_KERNEL_DEF_H
 #define TN_LIB_KERNEL_DEF_H
 
@@ -24,16 +24,17 @@ enum tn__node_kind {
     TN__NODE_CALL,    /* `name` is the function's name, the kids are its
                        * arguments */
     TN__NODE_CONVERT, /* converts kid[0] to the dtype of a type parameter, whose
-                       * number is in `slot` */
+                       * index is in `slot` */
     TN__NODE_LOAD,    /* loads an element of the input in `slot`. The kids are
                        * the indices. `op` is 1 if elements outside the tensor
                        * are read as 0, else 0. */
     TN__NODE_BLOCK,   /* the kids are LETs, at most one WHILE, and finally the
                        * value */
     TN__NODE_LET,     /* defines local names: assigns the values of kid[0] to
-                       * the slots from `slot` on; `integer` is the number of
-                       * values */
-    TN__NODE_WHILE,   /* kid[0] is the condition under which the loop goes on */
+                       * `slot` and the slots after it; `integer` is the number
+                       * of values */
+    TN__NODE_WHILE,   /* kid[0] is the condition under which the loop
+                       * continues */
     /* A loop. Its index is in `slot`, and the number of its variables in
      * `integer`. The kids are the bound, a LET with the first value of each
      * variable, and the body: a BLOCK whose value is a LIST of the new
@@ -80,8 +81,8 @@ struct tn__def {
     } input[TN__KERNEL_MAX_INPUTS];
     struct {
         const char *name;
-        tn_dtype dtype; /* TN_DTYPE_NONE if the parameter has no type in the
-                         * text; then it has the float type in which the kernel
+        tn_dtype dtype; /* TN_DTYPE_NONE if the source gives the parameter no
+                         * type; then it has the float type in which the kernel
                          * computes. TN__WEAK_INTEGER for an int64 that promotes
                          * like an integer literal. */
     } param[TN__KERNEL_MAX_PARAMS];
@@ -89,7 +90,7 @@ struct tn__def {
     const tn__node *body;
     bool of_gradient;
     int used[TN__KERNEL_MAX_INPUTS]; /* For a gradient: the tensor that is its
-                                      * input i, as a number in the list of
+                                      * input i, as an index into the list of
                                       * tn__kernel_gradient. */
     _Atomic(tn__def_entry *) entries;
     tn__arena arena; /* memory of this definition and of its tree */
@@ -102,7 +103,7 @@ int tn__node_values(const tn__node *node);
 
 /* Sets level[o] to whether output o of a definition has one value per element
  * (TN_LEVEL_ELEM), one per row (TN_LEVEL_ROW), or one in all
- * (TN_LEVEL_UNIFORM). This follows from the text alone (marks ": row" and
+ * (TN_LEVEL_UNIFORM). This follows from the source alone (marks ": row" and
  * reductions), so the definition need not be typed. */
 void tn__def_levels(const tn__def *def, uint8_t *level);
 

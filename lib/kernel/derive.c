@@ -36,11 +36,11 @@ typedef struct derivation {
     tn__ssa ssa;
     bool *active;     /* active[i] is true if value i depends on input `wrt`
                        * through instructions that have a derivative */
-    uint32_t *value;  /* value[i] is the number of the forward kernel's value i
+    uint32_t *value;  /* value[i] is the index of the forward kernel's value i
                        * in the gradient */
     uint32_t *cotangent;
     bool second_order; /* true if `kernel` is itself a gradient */
-    /* If second_order is set, mask[i] is the number of a bool value: true for
+    /* If second_order is set, mask[i] is the index of a bool value: true for
      * the elements in which the cotangent of value i (the gradient of the
      * result with respect to it) is used. TN_NONE if it is used in all. */
     uint32_t *mask;

@@ -1,6 +1,6 @@
 /* eval.c: computes one scalar instruction. It is the table TN_KERNEL_MAP of
  * plugin_program.h as C code. The interpreter and constant folding both use it,
- * so folding never changes a bit.
+ * so folded constants are bit-identical to computed values.
  *
  * A float32 value is stored as a double, which is exact. An operation that
  * rounds is computed in float. A 32-bit integer is stored sign-extended to 64
@@ -132,7 +132,7 @@ static tn_number narrow(tn_number a, tn_dtype to)
 
 /* ---- arithmetic -------------------------------------------------------- */
 
-/* Returns the lesser of x and y, where -0 is less than +0. Returns NaN if x or
+/* Returns the smaller of x and y, where -0 is less than +0. Returns NaN if x or
  * y is NaN. */
 static double lesser(double x, double y)
 {

@@ -14,14 +14,13 @@ typedef struct cleaner {
     const tn__ssa *from;
     tn__ssa *to;
     bool *live;
-    uint32_t *region; /* region[i]: number of the innermost LOOP that contains
-                       * instruction i, or TN_NONE; for a LOOP, its own
-                       * number */
-    uint32_t *target; /* target[i]: number of the innermost LOOP in which
+    uint32_t *region; /* region[i]: index of the innermost LOOP that contains
+                       * instruction i, or TN_NONE; for a LOOP, its own index */
+    uint32_t *target; /* target[i]: index of the innermost LOOP in which
                        * instruction i must be computed, or TN_NONE */
-    uint32_t *parent; /* parent[i]: for a LOOP, the number of the LOOP around
-                       * it, or TN_NONE */
-    uint32_t *map;    /* map[i]: number of instruction i in `to` */
+    uint32_t *parent; /* parent[i]: for a LOOP, the index of the LOOP around it,
+                       * or TN_NONE */
+    uint32_t *map;    /* map[i]: index of instruction i in `to` */
     uint32_t *stack; /* live instructions whose operands were not visited yet */
     size_t stack_count;
 } cleaner;
@@ -47,7 +46,7 @@ static void cleaner_release(cleaner *c)
     tn__free(c->region);
 }
 
-/* Sets region[i] to the number of the innermost LOOP that contains instruction
+/* Sets region[i] to the index of the innermost LOOP that contains instruction
  * i, or to TN_NONE outside loops. */
 static void find_regions(cleaner *c)
 {
@@ -258,7 +257,7 @@ static void renumber_calls(tn_kernel_ins *ins, uint32_t count,
 
 typedef struct calls {
     bool *seen;       /* seen[n] is true if function n is in the list */
-    uint32_t *number; /* numbers of the functions in the list; NULL to only
+    uint32_t *number; /* indices of the functions in the list; NULL to only
                        * count them */
     uint32_t count;   /* number of functions in the list */
 } calls;
@@ -279,10 +278,9 @@ static void follow_calls(calls *c, const tn_kernel_ins *ins, size_t count)
 }
 
 /* Lists the functions that a kernel calls, in the order of the calls, each
- * after the functions that it calls itself. A function's number in the process
- * depends on which function was used first. If the source text of a kernel
- * depended on that, processes could not share compiled kernels in the disk
- * cache. */
+ * after the functions that it calls itself. A function's index in the process
+ * depends on which function was used first. If the kernel's source depended on
+ * this index, processes could not share compiled kernels in the disk cache. */
 static bool gather_functions(const tn__ssa *ssa, tn__kernel_box *box)
 {
     size_t all = (size_t)tn__math_fn_typed() + 1;
@@ -340,7 +338,7 @@ static void hash_kernel(tn__kernel *k)
     tn__hash_finish(h);
 }
 
-/* Removes the inputs that are not read. Sets used[i] to the old number of the
+/* Removes the inputs that are not read. Sets used[i] to the old index of the
  * new input i. */
 static bool drop_inputs(tn__ssa *ssa, const char *name, int *used)
 {

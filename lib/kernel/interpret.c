@@ -272,9 +272,9 @@ static void run_instruction(run *r, frame *f, uint32_t number)
     }
 }
 
-/* Returns the number of the i-th instruction that runs. `order` lists the
- * numbers of a program's instructions. It is NULL for a function, whose
- * instructions run in the order of their numbers. */
+/* Returns the index of the i-th instruction that runs. `order` lists the
+ * indices of a program's instructions. It is NULL for a function, whose
+ * instructions run in the order of their indices. */
 static uint32_t number_at(const uint32_t *order, uint32_t i)
 {
     return order ? order[i] : i;
@@ -332,8 +332,9 @@ static bool run_list(run *r, frame *f, const uint32_t *order, uint32_t first,
     return true;
 }
 
-/* Advances point[] to the next index, in row-major order, over the `ndim`
- * dimensions from `first` on. Updates the offset at[k] of each operand k. */
+/* Advances point[] to the next index, in row-major order, over `ndim`
+ * dimensions, of which `first` is the outermost. Updates the offset at[k] of
+ * each operand k. */
 static void step(const run *r, uint32_t first, uint32_t ndim, int64_t *point,
                  int64_t *at)
 {

@@ -1,4 +1,4 @@
-/* kernel.h: the kernel language, from text to programs.
+/* kernel.h: the kernel language, from source to programs.
  *
  *   text --parse--> tn__def      untyped definition, with its parameters
  *        --type---> tn__kernel   typed SSA for given dtypes
@@ -25,7 +25,7 @@
 typedef struct tn__def tn__def;
 
 /* Parses a definition such as "name(x, w: row; eps) = expression". `where` is
- * the name of the source text in error messages, such as "table/softmax". The
+ * the name of the source in error messages, such as "table/softmax". The
  * messages then start with "table/softmax:line:column: ". */
 tn__def *tn__def_parse(const char *text, const char *where);
 /* Frees a definition that no other code uses, unless a kernel was made from it.
@@ -52,8 +52,8 @@ const char *tn__def_param_name(const tn__def *def, int i);
 
 /* A kernel as typed SSA over inputs (tensors), parameters (scalars) and
  * outputs. plugin_program.h defines the instructions, with these differences:
- * - There are no stages. Instructions are numbered in the order they run.
- * - LOAD and OFFSET name inputs by number.
+ * - There are no stages. Instructions are in the order in which they run.
+ * - LOAD and OFFSET refer to inputs by index.
  * - There are no STOREs: out[] names the values to store.
  * - A CAST to the type of its operand is stop(x), which is x without a
  *   gradient (as detach() in PyTorch). */
@@ -100,13 +100,15 @@ const tn__kernel *tn__def_kernel(const tn__def *def, const tn_dtype *dtype);
 /* Returns the program of a kernel, with its instructions in stages. It is made
  * once. Its operands are the kernel's inputs, then its outputs. */
 const tn_program *tn__kernel_program(const tn__kernel *kernel);
+/* Returns the kernel of a program that tn__kernel_program returned. */
+const tn__kernel *tn__program_kernel(const tn_program *program);
 
 /* ---- gradients --------------------------------------------------------- */
 
 /* Returns the gradient of `kernel` with respect to input `wrt`, as a kernel
  * with the same parameters. It may read the inputs and outputs of `kernel` and
  * the gradients of its outputs; its inputs are the tensors that it does read.
- * Input i of the gradient is tensor number used[i] in this list:
+ * Input i of the gradient is the tensor with index used[i] in this list:
  *   first   the inputs of `kernel`
  *   then    the outputs of `kernel`
  *   then    the gradients of these outputs
@@ -121,15 +123,15 @@ const tn__kernel *tn__kernel_gradient(const tn__kernel *kernel, int wrt,
                                       int used[TN__KERNEL_MAX_INPUTS],
                                       bool *out_zero);
 
-/* Parses a gradient written by hand. Its text may use the names of the
+/* Parses a gradient written by hand. Its source may use the names of the
  * definition's inputs and parameters, the outputs (out, or out0, out1 ...) and
  * their gradients (g, or g0, g1 ...). */
 tn__def *tn__def_gradient_parse(const tn__def *def, int wrt, const char *text,
                                 const char *where);
 
 /* Lists which tensors a gradient written by hand reads. used[i] is the tensor
- * that is its input i, as a number in the list of tn__kernel_gradient. Returns
- * the number of its inputs. */
+ * that is its input i, as an index into the list of tn__kernel_gradient.
+ * Returns the number of its inputs. */
 int tn__def_gradient_used(const tn__def *gradient,
                           int used[TN__KERNEL_MAX_INPUTS]);
 
@@ -141,7 +143,7 @@ int tn__def_gradient_used(const tn__def *gradient,
  * to the half type.
  *
  * The result has the other inputs of the consumer, then the inputs of the
- * producer. same[] has pairs of numbers of inputs in this list that are the
+ * producer. same[] has pairs of indices of inputs in this list that are the
  * same tensor, and ends with -1. The second input of each pair is left out.
  * `same` may be NULL. The result has the parameters of the consumer, then the
  * parameters of the producer. It has the outputs of the consumer.
@@ -197,11 +199,12 @@ char *tn__kernel_text(const tn__kernel *kernel);
 
 /* Returns the mathematical function (lib/kernel/math) with this name and
  * register type, such as "exp" and TN_F32. Returns NULL without an error if
- * there is none. A function is typed and gets a number when it is first used.
+ * there is none. A function is typed and gets an index when it is first used.
  *
- * In the body of a function, the imm.i of a CALL is the number of the called
- * function, for tn__math_fn_at. In a kernel or a program, imm.i is an index
- * into its own list of functions (plugin_program.h). */
+ * In the body of a function, the imm.i of a CALL is the process-wide index of
+ * the called function, for tn__math_fn_at. In a kernel or a program, imm.i is
+ * an index into the list of functions of that kernel or program
+ * (plugin_program.h). */
 const tn_kernel_fn *tn__math_fn(const char *name, tn_dtype type);
 /* Types all mathematical functions and returns how many there are. Records an
  * error and returns 0 if one is invalid. */

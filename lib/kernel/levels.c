@@ -1,7 +1,7 @@
 /* levels.c: finds whether each output of a definition has one value per
  * element, one per row, or one in all (its level). This follows from the marks
- * ": row" and the reductions in the text. A gradient written by hand needs the
- * levels before anything is typed. */
+ * ": row" and the reductions in the source. A gradient written by hand needs
+ * the levels before anything is typed. */
 #include <string.h>
 
 #include <kernel/def.h>

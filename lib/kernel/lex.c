@@ -1,5 +1,5 @@
-/* lex.c: splits text in the kernel language into tokens. The text may contain
- * any bytes; an invalid token is an error with line and column. */
+/* lex.c: splits source in the kernel language into tokens. The source may
+ * contain any bytes; an invalid token is an error with line and column. */
 #include <base/plain.h>
 #include <kernel/lex.h>
 

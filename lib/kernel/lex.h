@@ -1,4 +1,4 @@
-/* lex.h: splits text in the kernel language into tokens. */
+/* lex.h: splits source in the kernel language into tokens. */
 #ifndef TN_LIB_KERNEL_LEX_H
 #define TN_LIB_KERNEL_LEX_H
 
@@ -22,16 +22,16 @@ enum {
 
 typedef struct tn__token {
     int kind;
-    const char *text; /* start of the token in the source text */
+    const char *text; /* start of the token in the source */
     size_t length;
-    int line, column; /* position in the source text, both counted from 1; a
-                       * column is a byte */
+    int line, column; /* position in the source, both counted from 1; a column
+                       * is a byte */
     int64_t integer;
     double number; /* value of the token, if it is a TN__TOKEN_FLOAT */
 } tn__token;
 
 typedef struct tn__lexer {
-    const char *where; /* name of the source text in error messages */
+    const char *where; /* name of the source in error messages */
     const char *next, *line_start;
     int line;
 } tn__lexer;

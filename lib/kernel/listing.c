@@ -1,5 +1,5 @@
-/* listing.c: lists kernels and programs as text, with one instruction on each
- * line:
+/* listing.c: lists kernels and programs as strings, with one instruction on
+ * each line:
  *
  *     v2 = sub v0 v1 : f32 elem */
 #include <math.h>

@@ -15,6 +15,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/ssa.c lib/kernel/simplify.c lib/kernel/finish.c \
 	lib/kernel/ssa.h \
 	lib/kernel/derive.c lib/kernel/rules.c lib/kernel/compose.c \
+	lib/kernel/merge.c lib/kernel/merge.h \
 	lib/kernel/lower.c lib/kernel/listing.c \
 	lib/kernel/print_c.c lib/kernel/nan.c lib/kernel/print_c.h
 

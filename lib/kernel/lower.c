@@ -25,7 +25,7 @@ typedef struct layout {
     tn__arena *arena;
     tn_kernel_ins *ins; /* the kernel's instructions, followed by the STOREs */
     uint32_t count;
-    uint32_t *loop;  /* loop[i]: number of the outermost LOOP that contains
+    uint32_t *loop;  /* loop[i]: index of the outermost LOOP that contains
                       * instruction i; TN_NONE if there is none */
     uint32_t *stage; /* stage[i]: first stage that computes instruction i */
     bool *needed;
@@ -312,10 +312,25 @@ static bool fill_operands(layout *l, tn_program *p)
     return true;
 }
 
+/* A program, with the kernel of which it was made. */
+typedef struct lowered {
+    tn_program program; /* the first member, since a pointer to it is converted
+                         * to this struct */
+    const tn__kernel *kernel;
+} lowered;
+
+const tn__kernel *tn__program_kernel(const tn_program *program)
+{
+    return ((const lowered *)program)->kernel;
+}
+
 static const tn_program *lower(const tn__kernel *kernel, tn__arena *arena)
 {
     layout l = {.kernel = kernel, .arena = arena};
-    tn_program *p = tn__arena_take(arena, sizeof *p);
+    lowered *made = tn__arena_take(arena, sizeof *made);
+    tn_program *p = made ? &made->program : NULL;
+    if (made)
+        made->kernel = kernel;
     if (!p || !fill_operands(&l, p) || !copy_instructions(&l))
         return NULL;
     find_loops(&l);

@@ -1,4 +1,4 @@
-/* narrow_float.h: converts between float32 and the narrow floating types
+/* narrow_float.h: converts between float32 and the narrow floating-point types
  * (float16, bfloat16, float8). All types share one rounding routine. A type is
  * described by the width of its mantissa, its smallest normal exponent, and the
  * codes at the top of its range. A code is the bit pattern of a value. */

@@ -204,9 +204,9 @@ static bool parse_let(tn__parser *parser, tn__nodes *into)
     tn__token at = parser->token;
     if (!tn__parser_advance(parser))
         return false;
-    /* A name is in scope only after its own expression. But its number (slot)
-     * must be lower than the numbers of names inside the expression. So the
-     * names are bound first, and hidden while the expression is parsed. */
+    /* A name is in scope only after its own expression. But its slot (index)
+     * must be lower than the slots of names inside the expression. So the names
+     * are bound first, and hidden while the expression is parsed. */
     bool list = parser->token.kind == '(';
     uint32_t first = parser->binding_count, slot = parser->slot_count;
     if (list && !tn__parser_advance(parser))
@@ -518,7 +518,7 @@ tn__node *tn__parse_expr(tn__parser *parser)
 
 /* Parses the value of a definition, which is an expression or a list. "(a, b)"
  * and "(a) * b" begin alike. So one expression is parsed first. If "," follows,
- * the text is a list; otherwise the lexer is set back to the start. */
+ * the value is a list; otherwise the lexer is set back to the start. */
 static tn__node *parse_outputs(tn__parser *parser)
 {
     if (parser->token.kind != '(')

@@ -11,7 +11,7 @@ typedef struct tn__binding {
     uint32_t slot;
     int line, column;
     bool input, offset;
-    bool type; /* true for the name of a type parameter, whose number is in
+    bool type; /* true for the name of a type parameter, whose index is in
                 * `slot` */
 } tn__binding;
 
@@ -39,8 +39,8 @@ bool tn__parser_advance(tn__parser *parser);
 bool tn__parser_expected(tn__parser *parser, const char *what);
 bool tn__parser_take(tn__parser *parser, int kind, const char *what);
 bool tn__parser_is_name(const tn__parser *parser, const char *name);
-/* Parses a new name and gives it the next number (slot). `what` says in
- * messages what the name is, such as "the name of an input". */
+/* Parses a new name and gives it the next slot (index). `what` says in messages
+ * what the name is, such as "the name of an input". */
 bool tn__parser_bind(tn__parser *parser, const char *what,
                      tn__binding **out_binding);
 /* Returns the innermost binding of a name that is in scope; NULL if there is

@@ -340,7 +340,7 @@ static bool print_definition(printer *p, uint32_t i)
 }
 
 /* Prints the declarations of a loop's variables. They are printed before the
- * loop, since the variables are also read after it. Returns the number of the
+ * loop, since the variables are also read after it. Returns the index of the
  * first instruction of the loop's body. */
 static uint32_t print_carries(printer *p, uint32_t loop)
 {

@@ -1,5 +1,5 @@
 /* simplify.c: folds constants, and simplifies instructions by identities that
- * change no bit of a result (where all NaNs count as equal).
+ * leave results bit-identical (all NaNs count as equal).
  *
  * x + 0 is not replaced by x, since -0 + 0 is +0. But x + -0 and x - 0 are
  * replaced by x. x * 0 is not replaced by 0, since inf * 0 is NaN. */

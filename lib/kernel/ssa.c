@@ -215,8 +215,8 @@ void tn__ssa_while(tn__ssa *ssa, uint32_t condition)
     append(ssa, &ins);
 }
 
-/* Removes the instructions from number `first` on from the hash table, so that
- * later instructions are not merged with them. */
+/* Removes the instructions with an index of at least `first` from the hash
+ * table, so that later instructions are not merged with them. */
 static void unlink_from(tn__ssa *ssa, size_t first)
 {
     for (size_t i = ssa->count; i-- > first;)

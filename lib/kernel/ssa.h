@@ -1,9 +1,9 @@
 /* ssa.h: builds a kernel as typed SSA. The code for typing, derivatives and
  * composition appends instructions. Appending folds constants, applies
- * identities that change no bit, and merges equal values.
+ * identities that leave results bit-identical, and merges equal values.
  *
  * Until tn__ssa_finish, instructions differ from those of plugin_program.h in
- * two points. The imm.i of a CALL is a function's number for tn__math_fn_at. A
+ * two points. The imm.i of a CALL is a function's index for tn__math_fn_at. A
  * CAST to the type of its operand is stop(x), which is x without a gradient.
  * Those CASTs remain in tn__kernel, and tn__kernel_program removes them.
  *
@@ -30,7 +30,7 @@ typedef struct tn__ssa {
                       * of instruction i */
     size_t chain_room;
     uint32_t bucket[TN__SSA_BUCKETS];
-    uint32_t loop[TN__MAX_LOOPS * 4]; /* numbers of the LOOPs that were not
+    uint32_t loop[TN__MAX_LOOPS * 4]; /* indices of the LOOPs that were not
                                        * ended yet, the outermost first */
     int loop_depth;
     bool failed;
@@ -73,7 +73,7 @@ static inline bool tn__ssa_is_const(const tn__ssa *ssa, uint32_t v)
 }
 
 /* Appends an instruction and sets its level (per element, per row or once),
- * unless an equal value exists already. Returns the number of the value. */
+ * unless an equal value exists already. Returns the index of the value. */
 uint32_t tn__ssa_add(tn__ssa *ssa, tn_kernel_ins ins);
 /* Appends an instruction with this operation, result type and operands.
  * Operands that the operation does not have are TN_NONE. */
@@ -96,11 +96,11 @@ uint32_t tn__ssa_loop(tn__ssa *ssa, uint32_t bound);
 uint32_t tn__ssa_carry(tn__ssa *ssa, uint32_t first);
 void tn__ssa_while(tn__ssa *ssa, uint32_t condition);
 void tn__ssa_end_loop(tn__ssa *ssa, const uint32_t *next);
-/* Removes all instructions from number `count` on, also loops that were not
- * ended. */
+/* Removes all instructions with an index of at least `count`, also loops that
+ * were not ended. */
 void tn__ssa_truncate(tn__ssa *ssa, size_t count);
 
-/* Appends a copy of instruction i of a kernel and stores the copy's number in
+/* Appends a copy of instruction i of a kernel and stores the copy's index in
  * map[i]. The copy's operands are translated by map[], its input by input[],
  * and its parameter by param[]. Must be called for each instruction in
  * order. */
@@ -108,8 +108,7 @@ void tn__ssa_copy(tn__ssa *ssa, const tn__kernel *from, uint32_t i,
                   uint32_t *map, const int *input, const int *param);
 
 /* Folds constants and applies identities, which may change *ins. If ins equals
- * an existing value, sets *same to the number of that value and returns
- * true. */
+ * an existing value, sets *same to the index of that value and returns true. */
 bool tn__ssa_simplify(tn__ssa *ssa, tn_kernel_ins *ins, uint32_t *same);
 
 /* Returns the register type of a dtype, which is the type in which its values
@@ -120,10 +119,10 @@ tn_dtype tn__register_type(tn_dtype dtype);
 
 /* Removes dead code, moves values that do not change in a loop to before the
  * loop, and returns the kernel. If `used` is NULL, all inputs stay. Otherwise
- * only inputs that are read stay, and used[i] is set to the old number of input
+ * only inputs that are read stay, and used[i] is set to the old index of input
  * i. `name` is copied. */
 tn__kernel *tn__ssa_finish(tn__ssa *ssa, const char *name, int *used);
-/* Frees a kernel that no other code has seen yet. */
+/* Frees a kernel to which no other code has a pointer yet. */
 void tn__kernel_free(tn__kernel *kernel);
 
 /* Finishes the body of a function, as tn__ssa_finish finishes a kernel. The
@@ -144,8 +143,8 @@ typedef struct tn__kernel_gradient_entry tn__kernel_gradient_entry;
 typedef struct tn__kernel_box {
     tn__kernel kernel;         /* the first member, since a pointer to it is
                                 * converted to the box */
-    const uint32_t *fn_number; /* fn_number[i] is the number of the kernel's
-                                * function i, for tn__math_fn_at */
+    const uint32_t *fn_number; /* fn_number[i] is the process-wide index of the
+                                * kernel's function i, for tn__math_fn_at */
     bool of_gradient;          /* true if the kernel is a gradient */
     _Atomic(const tn_program *) program;
     _Atomic(tn__kernel_gradient_entry *) gradient[TN__KERNEL_MAX_INPUTS];
@@ -160,7 +159,7 @@ static inline tn__kernel_box *tn__kernel_box_of(const tn__kernel *kernel)
 /* ---- type.c ------------------------------------------------------------ */
 
 /* Types a definition for these dtypes (as for tn__def_kernel) and returns the
- * kernel. Each call makes a new kernel; tn__def_kernel keeps it for later
+ * kernel. Each call makes a new kernel; tn__def_kernel caches it for later
  * calls. */
 const tn__kernel *tn__def_type(const tn__def *def, const tn_dtype *dtype);
 

@@ -316,8 +316,8 @@ static bool set_inputs(tn__typer *typer, const tn__def *def,
         bool offset = def->input[i].offset;
         tn_dtype dtype = offset ? TN_DTYPE_NONE : input_dtype[i];
         if (!offset && !tn__register_type(dtype)) {
-            tn__fail(TN_ERR_DTYPE, "%s: input %s has no dtype (%u)", def->name,
-                     def->input[i].name, (unsigned)dtype);
+            tn__fail(TN_ERR_DTYPE, "%s: input %s: %u is not a dtype",
+                     def->name, def->input[i].name, (unsigned)dtype);
             return false;
         }
         ssa->input[i].name = def->input[i].name;

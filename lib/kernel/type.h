@@ -55,7 +55,7 @@ tn__common_type tn__type_common(const tn__typer *typer, const tn__value *value,
                                 int count);
 /* Returns the common type of a single value of this dtype that is not weak. */
 tn__common_type tn__common_type_of(tn_dtype dtype);
-/* Converts a value to the register type of `common`. Returns the number of the
+/* Converts a value to the register type of `common`. Returns the index of the
  * converted value. */
 uint32_t tn__type_to_common(tn__typer *typer, const tn__value *value,
                             const tn__common_type *common);

@@ -297,7 +297,7 @@ static bool is_input(const tn__ssa *ssa, uint32_t v)
 
 /* Loads input v again with an index that is 0, or `guard` where `bad` is true.
  * `guard` is a constant of base/guard.h that says what is wrong with the value.
- * That constant is no valid index, so the load reports an index out of
+ * That constant is not a valid index, so the load reports an index out of
  * range. */
 static uint32_t add_guard(tn__ssa *ssa, uint32_t v, uint32_t bad, int64_t guard)
 {

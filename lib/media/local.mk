@@ -1,7 +1,8 @@
 # What this room adds to the build: see the head of Makefile.am. The folders
 # below add their files.
 lib_LTLIBRARIES += libtenon-media.la
-libtenon_media_la_SOURCES = lib/base/library_options.c
+libtenon_media_la_SOURCES = lib/base/library_options.c lib/base/library_lock.c \
+	lib/base/library_lock.h lib/media/result.c lib/media/result.h
 libtenon_media_la_CFLAGS = $(AM_CFLAGS) # objects of its own
 libtenon_media_la_CPPFLAGS = $(AM_CPPFLAGS) $(PNG_CFLAGS) $(JPEG_CFLAGS)
 libtenon_media_la_LDFLAGS = $(libtenon_la_LDFLAGS)

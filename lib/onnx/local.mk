@@ -1,6 +1,8 @@
 # What this room adds to the build: see the head of Makefile.am.
 lib_LTLIBRARIES += libtenon-onnx.la
-libtenon_onnx_la_SOURCES = lib/onnx/onnx.h \
+libtenon_onnx_la_SOURCES = lib/base/library_lock.c lib/base/library_lock.h \
+	lib/base/plain.c lib/base/plain.h \
+	lib/onnx/onnx.h \
 	lib/onnx/reader/wire.c lib/onnx/reader/wire.h lib/onnx/reader/reader.h \
 	lib/onnx/reader/file.c lib/onnx/reader/tensor.c \
 	lib/onnx/graph/build.c lib/onnx/graph/build.h lib/onnx/graph/names.c \

@@ -373,6 +373,40 @@ function saved(    i, k, n, m, at, line_, ports, words, p, bit, inputs, outputs,
     return text "}"
 }
 
+# ---- arrays that rows share --------------------------------------------------
+
+# Returns the name of an array of this type with these lines as initializers.
+# Rows whose arrays are equal share one.
+function shared(type, prefix, lines,    key)
+{
+    key = type SUBSEP lines
+    if (!(key in array_name)) {
+        array_name[key] = prefix (++array_count)
+        array_type[array_count] = type
+        array_lines[array_count] = lines
+        array_owner[array_count] = array_name[key]
+    }
+    return array_name[key]
+}
+# Writes the arrays. One whose lines begin another array is a name for that
+# array: callers know how many elements they use.
+function write_arrays(    i, k, whole)
+{
+    for (i = 1; i <= array_count; i++) {
+        whole = 0
+        for (k = 1; k <= array_count && !whole; k++)
+            if (k != i && array_type[k] == array_type[i] && \
+                length(array_lines[k]) > length(array_lines[i]) && \
+                index(array_lines[k], array_lines[i]) == 1)
+                whole = k
+        if (whole)
+            print "#define " array_owner[i] " " array_owner[whole] > source
+        else
+            print "static const " array_type[i] " " array_owner[i] "[] = {\n" \
+                array_lines[i] "};" > source
+    }
+}
+
 # ---- values as C -----------------------------------------------------------
 
 function kind_bits(i,    bits, k, n, part)
@@ -504,23 +538,40 @@ function options_struct(    i, k, text, type)
     return text
 }
 
-# Returns the descriptors of the options, by which the library checks them.
-function options_type(    i, k, text, type, arguments)
+# Returns the descriptors of the options, by which the library checks them. Rows
+# with the same options share the defaults and the list of options.
+function options_type(    i, k, text, type, arguments, key, list)
 {
     type = "tn_" name "_options"
-    text = "static const " type " defaults_" name " = TN_" toupper(name) \
-        "_OPTIONS;\nstatic const tn_option options_" name "[] = {\n"
+    key = ""
     for (k = 1; k <= option_count; k++)
-        text = text "    {" quote(option_member[k]) ", offsetof(" type ", " \
-            option_member[k] "), sizeof(defaults_" name "." \
-            option_member[k] "), " option_kind(k) "},\n"
+        key = key option_type[k] option_member[k] "=" option_default[k] ";"
+    text = ""
+    if (!(key in options_of)) {
+        options_of[key] = name
+        text = "static const " type " defaults_" name " = TN_" toupper(name) \
+            "_OPTIONS;\n"
+    }
+    list = ""
+    for (k = 1; k <= option_count; k++)
+        list = list (k > 1 ? ";" : "") option_type[k] option_member[k]
+    if (!(list in option_list_of)) {
+        option_list_of[list] = name
+        text = text "static const tn_option options_" name "[] = {\n"
+        for (k = 1; k <= option_count; k++)
+            text = text "    {" quote(option_member[k]) ", offsetof(" type ", " \
+                option_member[k] "), sizeof(((" type " *)0)->" \
+                option_member[k] "), " option_kind(k) "},\n"
+        text = text "};\n"
+    }
     arguments = ""
     for (i = 1; i <= positional; i++)
         arguments = arguments (i > 1 ? ", " : "") arg_name[i]
-    return text "};\nstatic const tn_options_type type_" name " = {\n" \
-        "    sizeof(tn_options_type), " quote(name) ", " quote(arguments) \
-        ", &defaults_" name ",\n    sizeof defaults_" name ", options_" name \
-        ", " option_count "};\nTN_OPTIONS_LISTED(type_" name ");\n"
+    return text "static const tn_options_type type_" name " = {\n" \
+        "    sizeof(tn_options_type), NAME(" name "), " quote(arguments) \
+        ", &defaults_" options_of[key] ",\n    sizeof(" type "), options_" \
+        option_list_of[list] ", " option_count "};\nTN_OPTIONS_LISTED(type_" \
+        name ");\n"
 }
 
 # Returns an initializer for a line `bounds`: "bounds ARG: >= 0", with >, >=, <=
@@ -676,9 +727,23 @@ function function_name(choice, both,    base)
         "_scalar_first" : "_scalar") (emit_row_inplace ? "_" : "")
 }
 
+# Returns the function that runs an operator whose n arguments are tensors or
+# numbers, if there is one for these (call.c), else "".
+function short_run(n,    i, kinds_)
+{
+    kinds_ = ""
+    for (i = 1; i <= n; i++)
+        kinds_ = kinds_ (is_number[i] ? "number " : \
+            kinds[i] ~ /tensor/ && kinds[i] !~ /tensors/ && !optional[i] ? \
+            "tensor " : "other ")
+    return kinds_ == "tensor " ? "tn__op_run_unary" : \
+        kinds_ == "tensor tensor " ? "tn__op_run_binary" : \
+        kinds_ == "tensor number " ? "tn__op_run_number" : \
+        kinds_ == "number tensor " ? "tn__op_run_number_first" : ""
+}
+
 function emit_function(choice, both,    cname, i, k, number, list, call, plain, \
-                       scalars, macro, has_options, cpp, inner_call, numbers, \
-                       returns)
+                       macro, has_options, cpp, numbers, returns, run)
 {
     cname = "tn_" function_name(choice, both)
     has_options = arg_count > positional
@@ -740,6 +805,12 @@ function emit_function(choice, both,    cname, i, k, number, list, call, plain, 
             macro ");\n}\n"
     }
     # the definition
+    run = has_options || listed || out_count > 1 ? "" : short_run(positional)
+    if (run != "") {
+        c = c "\n" returns "(" plain ")(" list ")\n{\n    return " run "(" \
+            call ", &tn__op_table[" id "]);\n}\n"
+        return
+    }
     c = c "\n" returns "(" plain ")(" (list == "" ? "void" : list) \
         (has_options ? ",\n    const tn_" options_name "_options *options" : "") \
         ")\n{\n"
@@ -833,7 +904,7 @@ function describe(i,    text)
 
 # ---- emitting one operator ---------------------------------------------------
 
-function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
+function emit_row(    i, k, both, choice, rare, role, extra, text, n, parts, \
                       rows, keepdim, tensor_count, leading, sort_name, run, \
                       body, grads, g, any_grad, with_arg, differentiable, \
                       numbers, last_choice)
@@ -868,33 +939,20 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
     extern_ids = extern_ids "    TN__OP_ID_" toupper(name) " = " id ",\n"
 
     # The descriptors of the row.
-    sig = name "("
     tensor_count = 0
     leading = 1
+    c_args = c_fall = ""
     for (i = 1; i <= arg_count; i++) {
-        sig = sig (i > 1 ? ", " : "") arg_name[i]
-        if (has_fallback[i])
-            sig = sig "=" fallback[i]
-        else if (optional[i])
-            sig = sig "=None"
         if (leading && has_kind(i, "tensor") && !optional[i] && \
             i <= positional)
             tensor_count++
         else
             leading = 0
-    }
-    sig = sig ")"
-    if (arg_count) {
-        c_args = "static const tn_op_arg args_" name "[] = {\n"
-        c_fall = "static const tn_value fallback_" name "[] = {\n"
-        for (i = 1; i <= arg_count; i++) {
-            c_args = c_args "    {" quote(arg_name[i]) ", " kind_bits(i) ", " \
-                (optional[i] ? "true" : "false") ", " \
-                (i > positional ? "true" : "false") ", sizeof(tn_op_arg), " \
-                (has_fallback[i] ? quote(fallback[i]) : "NULL") "},\n"
-            c_fall = c_fall "    " fallback_value(i) ",\n"
-        }
-        descriptors = descriptors c_args "};\n" c_fall "};\n"
+        c_args = c_args "    {" quote(arg_name[i]) ", " kind_bits(i) ", " \
+            (optional[i] ? "true" : "false") ", " \
+            (i > positional ? "true" : "false") ", sizeof(tn_op_arg), " \
+            (has_fallback[i] ? quote(fallback[i]) : "NULL") "},\n"
+        c_fall = c_fall "    " fallback_value(i) ",\n"
     }
     any_grad = 0
     grads = ""
@@ -924,9 +982,9 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
             k = "P"
         role = role k
     }
-    extra = (mentions(text, "element") ? "e" : "") \
-        (mentions(text, "position") ? "p" : "") \
-        (mentions(text, "seed") ? "r" : "")
+    extra = (mentions(text, "element") ? " | TN__READS_ELEMENT" : "") \
+        (mentions(text, "position") ? " | TN__READS_POSITION" : "") \
+        (mentions(text, "seed") ? " | TN__READS_SEED" : "")
     row_inputs = 0
     for (i = 1; i <= arg_count; i++)
         row_inputs += row_input[i] * 2 ^ (i - 1)
@@ -938,12 +996,6 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
             keepdim = i - 1
     if (with_name != "")
         with_arg = argument_of(with_name, "with") - 1
-    if (need_count)
-        descriptors = descriptors "static const tn__op_need need_" name \
-            "[] = {\n" need_rows() "};\n"
-    if (any_grad)
-        descriptors = descriptors "static const char *const grad_" name \
-            "[] = {\n" grads "};\n"
     sort_name = ("kernel" in field) ? "KERNEL" : \
         ("native" in field) ? "NATIVE" : "COMPOSITE"
     differentiable = flags ~ / nograd / ? "false" : "true"
@@ -954,39 +1006,43 @@ function emit_row(    i, k, both, choice, sig, role, extra, text, n, parts, \
                 mask = i
     if (flags ~ / mask / && !mask)
         fail(name ": no argument is called mask or condition")
+    rare = (need_count ? "\n        .need = " shared("tn__op_need", "needs_", \
+            need_rows()) "," : "") \
+        (flags ~ / host / ? "\n        .host = " run "," : "") \
+        (with_name == "" ? "" : "\n        .with = " quote(with_text) ",") \
+        (any_grad ? "\n        .grad = " shared("char *const", "grads_", \
+            grads) "," : "") \
+        (row_inputs ? "\n        .row_inputs = " row_inputs "," : "")
+    if (!(rare in rare_number)) {
+        rare_number[rare] = ++rare_count
+        rares = rares "    {" (rare == "" ? "0" : rare) "},\n"
+    }
     rows_text = rows_text "    {\n        .id = " id \
-        ", .sort = TN__OP_" sort_name ",\n" \
-        "        .inplace = " (emit_row_inplace ? "true" : "false") \
-        ", .view = " (flags ~ / view / ? "true" : "false") \
-        ", .creates = " (("rule" in field) && field["rule"] == "create" ? \
-            "true" : "false") ",\n" \
-        "        .differentiable = " differentiable \
-        ", .nonempty = " (flags ~ / nonempty / ? "true" : "false") \
-        ", .floats = " floats_mask(role) ",\n" \
-        "        .widen = " (flags ~ / widen / ? "true" : "false") \
-        ", .inner = " (flags ~ / inner / ? "true" : "false") \
-        ", .mask = " mask \
+        ", .sort = TN__OP_" sort_name \
+        (emit_row_inplace ? ", .inplace = true" : "") \
+        (flags ~ / view / ? ", .view = true" : "") \
+        (("rule" in field) && field["rule"] == "create" ? \
+            ", .creates = true" : "") ", .differentiable = " differentiable \
+        (flags ~ / nonempty / ? ", .nonempty = true" : "") \
+        (flags ~ / widen / ? ", .widen = true" : "") \
+        (flags ~ / inner / ? ", .inner = true" : "") \
+        ",\n        .floats = " floats_mask(role) ", .mask = " mask \
         (("autocast" in field) ? ", .autocast = TN__AUTOCAST_" \
-            toupper(field["autocast"]) : "") ",\n" \
-        (need_count ? "        .need_count = " need_count ", .need = need_" \
-            name ",\n" : "") \
-        "        .name = " quote(name) ", .torch = " quote(torch_names()) \
-        ",\n        .signature = " quote(sig) ",\n        .doc = " \
+            toupper(field["autocast"]) : "") \
+        (need_count ? ", .need_count = " need_count : "") \
+        ",\n        .name = NAME(" name "),\n        .doc = " \
         quote(emit_row_inplace ? \
             "The operator without _. The result is written into input." : sentence()) \
         ",\n        .arg_count = " arg_count \
-        ", .tensor_count = " tensor_count ",\n" \
-        (arg_count ? "        .arg = args_" name ", .fallback = fallback_" \
-            name ",\n" : "") \
-        "        .run = " (flags ~ / host / ? "tn__run_host_row, .host = " : \
-            "") run ",\n        .kernel = " \
-        (body == "" ? "NULL" : quote(body)) ",\n        .with = " \
-        (with_name == "" ? "NULL" : quote(with_text)) ", .with_arg = " \
-        with_arg ",\n        .role = " quote(role) ", .extra = " \
-        quote(extra) ", .rows = " rows ", .keepdim = " keepdim ",\n" \
-        (row_inputs ? "        .row_inputs = " row_inputs ",\n" : "") \
-        "        .grad = " (any_grad ? "grad_" name : "NULL") \
-        ", .cache = &cache[" id "],\n    },\n"
+        ", .tensor_count = " tensor_count \
+        (arg_count ? ", .arg = " shared("tn_op_arg", "args_", c_args) \
+            ", .fallback = " shared("tn_value", "values_", c_fall) : "") \
+        ",\n        .run = " (flags ~ / host / ? "tn__run_host_row" : run) \
+        (body == "" ? "" : ",\n        .kernel = " quote(body)) \
+        ",\n        .role = " quote(role) \
+        (extra == "" ? "" : ", .extra = " substr(extra, 4)) \
+        ", .with_arg = " with_arg ", .rows = " rows ", .keepdim = " keepdim \
+        ",\n        .rare = &rare[" rare_number[rare] - 1 "], .cache = &cache[" id "],\n    },\n"
 
     # The names by which programs find the row: PyTorch's names and the C name.
     n = split(torch_names() " " name, parts, " ")
@@ -1078,9 +1134,11 @@ END {
     print "enum {\n" extern_ids "    TN__OP_COUNT = " row_count "\n};\n" \
         "extern const tn_op tn__op_table[TN__OP_COUNT];\n\n" \
         "/* The names of operators, sorted, each with its rows in order. */\n" \
-        "typedef struct tn__op_alias {\n    const char *name;\n    int id;\n" \
+        "typedef struct tn__op_alias {\n    uint16_t name; /* its offset in the names */\n" \
+        "    uint16_t id;\n" \
         "} tn__op_alias;\nextern const tn__op_alias tn__op_aliases[];\n" \
-        "extern const int tn__op_alias_count;\n" > externs
+        "extern const int tn__op_alias_count;\n" \
+        "const char *tn__op_alias_name(int i);\n" > externs
     print "/* The numbers of arguments, and the C functions of rows. */\n" \
         extern_text "\n#endif" > externs
     close(externs)
@@ -1088,15 +1146,12 @@ END {
     print "/* " made " */\n#include <base/error.h>\n#include <base/options.h>\n#include <ops/engine/define.h>\n#include <ops/table.h>\n" \
         "#include <tenon/ops.h>\n\n" \
         "static struct tn__op_cache cache[TN__OP_COUNT];" > source
-    print types_text dims_text descriptors "\nconst tn_op tn__op_table[TN__OP_COUNT] = {\n" \
-        rows_text "};\n" > source
     sort_names()
-    print "const tn__op_alias tn__op_aliases[] = {" > source
-    for (i = 1; i <= name_count; i++) {
-        split(names[i], parts, " ")
-        print "    {" quote(parts[1]) ", " (substr(parts[2], 2) + 0) "}," > source
-    }
-    print "};\nconst int tn__op_alias_count = " name_count ";" > source
+    write_names()
+    print dims_text > source
+    write_arrays()
+    print types_text "\nstatic const tn__op_rare rare[] = {\n" rares "};\n" \
+        "const tn_op tn__op_table[TN__OP_COUNT] = {\n" rows_text "};\n" > source
     print functions > source
     close(source)
 
@@ -1117,4 +1172,30 @@ function sort_names(    i, j, word)
             names[j + 1] = names[j]
         names[j + 1] = word
     }
+}
+
+# Writes all names one after the other, and the aliases, which refer to a name
+# by its offset.
+function write_names(    i, part, last, member, members, texts, aliases)
+{
+    last = ""
+    for (i = 1; i <= name_count; i++) {
+        split(names[i], part, " ")
+        if (part[1] != last) {
+            member = "n_" part[1]
+            gsub(/[.]/, "__", member)
+            members = members "    char " member "[sizeof " quote(part[1]) \
+                "];\n"
+            texts = texts "    " quote(part[1]) ",\n"
+        }
+        last = part[1]
+        aliases = aliases "    {offsetof(struct names, " member "), " \
+            (substr(part[2], 2) + 0) "},\n"
+    }
+    print "static const struct names {\n" members "} name = {\n" texts "};\n" \
+        "#define NAME(op) name.n_##op\n" \
+        "const tn__op_alias tn__op_aliases[] = {\n" aliases "};\n" \
+        "const int tn__op_alias_count = " name_count ";\n" \
+        "const char *tn__op_alias_name(int i)\n{\n" \
+        "    return (const char *)&name + tn__op_aliases[i].name;\n}\n" > source
 }

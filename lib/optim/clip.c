@@ -73,7 +73,7 @@ static void refuse_norm(const norms *n, const tn_parameter_list *parameters,
  * the reciprocal, in the norm's dtype. */
 static double factor_for(double norm, double max_norm, tn_dtype dtype)
 {
-    const int rounding = tn__optim_nearest_begin();
+    const int rounding = tn__nearest_begin();
     /* 1e-6 avoids a division by 0, as in PyTorch */
     double factor;
     if (dtype == TN_F64) {
@@ -82,7 +82,7 @@ static double factor_for(double norm, double max_norm, tn_dtype dtype)
         const float share = 1 / ((float)norm + 1e-6f);
         factor = (double)(share * (float)max_norm);
     }
-    tn__optim_nearest_end(rounding);
+    tn__nearest_end(&rounding);
     return factor;
 }
 

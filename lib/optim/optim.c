@@ -319,9 +319,9 @@ static tn_status step_one(tn__optim_group *group, int i)
     double number[TN__OPTIM_NUMBERS];
     tn__optim_progress next = state->progress;
     next.steps++;
-    const int rounding = tn__optim_nearest_begin();
+    const int rounding = tn__nearest_begin();
     rule->numbers_of(group, &next, number);
-    tn__optim_nearest_end(rounding);
+    tn__nearest_end(&rounding);
     status = rule->step ? rule->step(group, state, number, p, g)
                         : run_kernel(group->optim, state, number, p, g);
     if (status >= 0)

@@ -5,25 +5,9 @@
 #ifndef TN_LIB_OPTIM_OPTIM_H
 #define TN_LIB_OPTIM_OPTIM_H
 
-#include <fenv.h>
+#include <base/nearest.h>
 #include <tenon/op.h>
 #include <tenon/optim.h>
-
-/* Begin and end a host computation that rounds to nearest, even if the program
- * has set another rounding mode. */
-static inline int tn__optim_nearest_begin(void)
-{
-    const int before = fegetround();
-    if (before != FE_TONEAREST)
-        fesetround(FE_TONEAREST);
-    return before;
-}
-
-static inline void tn__optim_nearest_end(int before)
-{
-    if (before != FE_TONEAREST)
-        fesetround(before);
-}
 
 enum { TN__OPTIM_SLOTS = 3, TN__OPTIM_NUMBERS = 12 };
 

@@ -126,8 +126,8 @@ tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric)
             "a step of %s takes no metric: call tn_schedule_step",
             schedule->kind->name);
     schedule->steps++;
-    const int rounding = tn__optim_nearest_begin();
+    const int rounding = tn__nearest_begin();
     watch(schedule, metric);
-    tn__optim_nearest_end(rounding);
+    tn__nearest_end(&rounding);
     return TN_OK;
 }

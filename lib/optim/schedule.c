@@ -73,14 +73,14 @@ static tn_status advance_groups(tn_schedule *schedule, bool first)
         tn__optim_rates *r = &g->rates;
         if (r->initial_lr < 0)
             r->initial_lr = r->lr;
-        const int rounding = tn__optim_nearest_begin();
+        const int rounding = tn__nearest_begin();
         if (kind->advance)
             kind->advance(schedule, schedule->steps, r);
         else if (!kind->relative)
             r->lr = r->initial_lr * factor_of(schedule, number);
         else if (!first)
             r->lr *= factor_of(schedule, number);
-        tn__optim_nearest_end(rounding);
+        tn__nearest_end(&rounding);
         if (!kind->advance)
             status = check_rate(schedule, number, r->lr);
     }

@@ -5,8 +5,9 @@
 
 #include <stddef.h>
 
-/* The packed texts, and a buffer for the unpacked ones: for each file a NUL, its
- * name, a NUL and its text. The buffer has one more byte, for a NUL at the end. */
+/* The packed files, and a buffer for the unpacked ones: for each file a NUL,
+ * its name, a NUL and its contents. The buffer has one more byte, for a NUL at
+ * the end. */
 extern const unsigned char tn__source_texts_packed[];
 extern const size_t tn__source_texts_packed_bytes;
 extern char tn__source_texts_unpacked[];

@@ -6,15 +6,15 @@
  * earlier launch on the queue has already failed. The host reports the fault
  * with the lowest index. The buffer has space for one fault of each work-group.
  *
- * The buffer begins with two 32-bit numbers: the number of the launch that
- * failed (0 if none) and the number of faults. Then come the faults, five
+ * The buffer begins with two 32-bit numbers: the sequence number of the launch
+ * that failed (0 if none) and the number of faults. Then come the faults, five
  * 64-bit words each. */
 typedef struct {
     tk_i64 position; /* row-major index of the element; -1 if there is no
                       * fault */
     tk_i64 index, extent;
-    tk_i32 order;    /* position of the instruction in the program's list */
-    tk_i32 operand;  /* 4 * (number of the operand) + (number of the index) */
+    tk_i32 order;    /* index of the instruction in the program's list */
+    tk_i32 operand;  /* 4 * (index of the operand) + (which of its indices) */
 } tk_fault;
 
 TK_FN tk_fault tk_fault_none(void)

@@ -151,9 +151,9 @@ TK_FN tk_bool tk_min_bool(tk_bool x, tk_bool y)
 
 /* ---- floats -------------------------------------------------------------- */
 
-/* The lesser and the greater of two numbers, where -0 < +0. If the numbers
+/* The smaller and the larger of two numbers, where -0 < +0. If the numbers
  * compare equal, they differ at most in the sign of zero. Then the bitwise "or"
- * has the sign of the lesser, and the bitwise "and" the sign of the greater. */
+ * has the sign of the smaller, and the bitwise "and" the sign of the larger. */
 #ifdef TK_ORDERED_ZEROS
 #define TK_LESSER(T, x, y) tk_lesser_##T((x), (y))
 #define TK_GREATER(T, x, y) tk_greater_##T((x), (y))

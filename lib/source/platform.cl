@@ -1,12 +1,12 @@
 /* platform.cl: hides the differences between OpenCL C (1.2 and later), CUDA C
- * (NVRTC) and C11. All other device text is the same for the three. It uses no
- * templates, switch, goto, array initializers or program-scope variables. It
+ * (NVRTC) and C11. All other kernel source is the same for the three. It uses
+ * no templates, switch, goto, array initializers or program-scope variables. It
  * declares local arrays only at the top level of a kernel. Pointers to buffers
  * have the qualifier TK_G, pointers to local memory TK_S.
  *
- * These macros are defined before this text where they apply:
- *   TK_PLAIN         the text is C11: a work-group is one work-item, and its
- *                    number is a parameter of the kernel
+ * These macros are defined before this file where they apply:
+ *   TK_PLAIN         the source is C11: a work-group is one work-item, and its
+ *                    index is a parameter of the kernel
  *   TK_F64           double precision is used
  *   TK_EXACT_DIVIDE  / and sqrt of floats are correctly rounded
  *   TK_WIDE          indices need 64 bits */
@@ -47,8 +47,8 @@ typedef bool tk_bool;
 #define tk_add_f32(x, y) ((x) + (y))
 #define tk_sub_f32(x, y) ((x) - (y))
 #define tk_mul_f32(x, y) ((x) * (y))
-/* Rounds to an integer. All numbers from 2^23 (for f64, 2^52) on are integers
- * already. The test is needed because of PoCL: when its compiler folds
+/* Rounds to an integer. All numbers of at least 2^23 (for f64, 2^52) are
+ * integers already. The test is needed because of PoCL: when its compiler folds
  * constants, floor, ceil and trunc are undefined for NaN, and rint for
  * infinities too. */
 #define TK_ROUNDING(name, T, most)                                            \

@@ -32,7 +32,7 @@ void tn__print_free(tn_source *source)
 
 /* Checks that the field `size` of a plugin's struct is at least the size of the
  * struct in version 1.0. A plugin that has not set it must fail, because the
- * library could not tell which fields of the struct the plugin knows. */
+ * library could not tell which fields the plugin's struct has. */
 static tn_status check(const char *call, const char *type, uint32_t size,
                        uint32_t least)
 {
@@ -67,7 +67,7 @@ static tn_status plan_program(const tn_target *target,
 }
 
 /* Records an error if the arguments have a kind or flag that this version does
- * not know, since there is no kernel for it. */
+ * not support. */
 static tn_status check_known(const char *call, int is_known)
 {
     return is_known ? TN_OK

@@ -44,8 +44,8 @@ static void give_state(void *unused, void *memory)
     (void)memory;
 }
 
-/* Unpacks the texts on the first call. Cannot fail: the texts are constant, and
- * tests read all of them. */
+/* Unpacks the .cl files on the first call. Cannot fail: the files are constant,
+ * and tests read all of them. */
 static void unpack(void)
 {
     static tn__lock lock = TN__LOCK_INIT;

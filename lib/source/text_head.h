@@ -15,7 +15,7 @@ void tn__source_head(tn__text *text, const tn_target *target, bool is_wide,
                      bool in_buffer, uint32_t words);
 
 /* Returns the last parameters of a kernel as C code: its argument words and, in
- * plain C, the number of the work-group and the number of work-groups. */
+ * plain C, the index of the work-group and the number of work-groups. */
 const char *tn__source_parameters(const tn_target *target, bool in_buffer);
 /* Returns the name of the function that the plugin calls. In plain C, also
  * appends that function, which runs a range of the work-groups of `kernel`. */
@@ -29,8 +29,8 @@ const char *tn__source_entry(tn__text *text, const tn_target *target,
 tn_status tn__print_primitive(const tn_target *target, const tn_plan *plan,
                               tn_source *source);
 
-/* The number of attention in the low bits of tn_plan.variant, where each
- * primitive has a number. */
+/* The code of attention in the low bits of tn_plan.variant, where each
+ * primitive has a code. */
 #define TN__PLAN_ATTENTION 15
 tn_status tn__print_attention(const tn_target *target, const tn_plan *plan,
                               tn_source *source);

@@ -16,8 +16,8 @@
 #define EDGE_ITEMS 3
 #define LINE_WIDTH 80
 #define INDENT 7 /* length of "tensor(" */
-#define NUMBER_TEXT 400 /* size of a number's text; the largest double printed
-                           with %.4f has 314 characters */
+#define NUMBER_TEXT 400 /* size of a buffer for a number; the largest double
+                           printed with %.4f has 314 characters */
 
 typedef struct printer {
     const tn_tensor *x;
@@ -38,7 +38,7 @@ static const char *element_at(const printer *p, int64_t offset)
     return p->view.base + offset * (int64_t)tn_dtype_bytes(p->x->dtype);
 }
 
-/* Writes an element as text without padding. Returns the length of the text. */
+/* Writes an element as a string without padding. Returns its length. */
 static int write_number(const printer *p, const char *element,
                         char out[NUMBER_TEXT])
 {
@@ -261,7 +261,7 @@ static void add_suffixes(printer *p)
     }
 }
 
-/* Returns x as text, which the caller frees with tn__free. */
+/* Returns x as a string, which the caller frees with tn__free. */
 static char *text_of(const tn_tensor *x)
 {
     printer p = {.x = x, .summarize = x->numel > THRESHOLD,
@@ -292,7 +292,7 @@ char *tn_tensor_text(const tn_tensor *x)
         return NULL;
     char *own = text_of(x), *out = own ? strdup(own) : NULL;
     if (own && !out)
-        tn__fail(TN_ERR_MEMORY, "tensor_text: memory ran out");
+        tn__fail(TN_ERR_MEMORY, "tensor_text: out of memory");
     tn__free(own);
     return out;
 }

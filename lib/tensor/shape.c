@@ -56,7 +56,8 @@ void tn__shape_contiguous_strides(int ndim, const int64_t *shape,
     int64_t step = 1;
     for (int d = ndim - 1; d >= 0; d--) {
         stride[d] = step;
-        /* As in PyTorch, a size of 0 counts as 1, so that no stride is 0. */
+        /* As in PyTorch, a size of 0 counts as 1 in this product; otherwise the
+         * strides of outer dimensions would be 0. */
         step = tn__size_mul(step, shape[d] > 1 ? shape[d] : 1);
     }
 }

@@ -144,13 +144,18 @@ static tn_tensor *tensor_over(tn__storage *storage, tn_dtype dtype, int ndim)
 /* The reference that a recorded graph (tn_graph) holds is also counted in
  * storage->saved. Like the references of values that autograd saved, it does
  * not need the storage's history. */
-void tn__tensor_recorded(const tn_tensor *x)
+static void keep_recorded(tn__storage *storage, bool made)
 {
-    tn__storage *storage = x->storage;
-    if (storage->device == tn__me.recording->device && tn__record_keep(storage)) {
+    if (storage->device == tn__me.recording->device &&
+        tn__record_keep(storage, made)) {
         atomic_fetch_add(&storage->references, 1);
         atomic_fetch_add(&storage->saved, 1);
     }
+}
+
+void tn__tensor_recorded(const tn_tensor *x)
+{
+    keep_recorded(x->storage, false);
 }
 
 void tn__tensor_recorded_drop(void *kept)
@@ -169,7 +174,7 @@ static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
     if (record->device != device)
         return NULL;
     for (size_t i = 0; i < record->kept_count; i++) {
-        tn__storage *storage = record->kept[i];
+        tn__storage *storage = record->kept[i].object;
         if (atomic_load(&storage->references) != 1 || storage->wrapped ||
             storage->bytes != bytes || atomic_load(&storage->history))
             continue;
@@ -177,6 +182,7 @@ static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
         atomic_store(&storage->version, 0);
         storage->changed_by = NULL;
         storage->has_leaf = false;
+        tn__record_reuse(i);
         return storage;
     }
     return NULL;
@@ -212,6 +218,8 @@ static tn_tensor *tensor_fresh(tn_device *device, tn_dtype dtype, int ndim,
         tn__block_free(block);
         return NULL;
     }
+    if (TN__UNLIKELY(tn__me.recording != NULL))
+        keep_recorded(storage, true);
     tn_tensor *x = tensor_over(storage, dtype, ndim);
     if (!x)
         storage_unref(storage);
@@ -223,11 +231,13 @@ static bool check_shape(tn_dtype dtype, int ndim, const int64_t *shape,
 {
     uint64_t element = tn_dtype_bytes(dtype);
     if (element == 0) {
-        tn__fail(TN_ERR_DTYPE, "%s: {dtype:}%d is no dtype", what, (int)dtype);
+        tn__fail(TN_ERR_DTYPE, "%s: {dtype:}%d is not a dtype", what,
+                 (int)dtype);
         return false;
     }
     if (ndim < 0 || ndim > TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "%s: {shape:}{size:}%d dimensions; at most %d",
+        tn__fail(TN_ERR_SHAPE, "%s: {shape:}{size:}%d dimensions; expected at "
+                               "most %d",
                  what, ndim, TN_MAX_NDIM);
         return false;
     }
@@ -302,7 +312,8 @@ tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
                            int64_t offset)
 {
     if (ndim > TN_MAX_NDIM)
-        return tn__fail_null(TN_ERR_SHAPE, "%d dimensions; at most %d", ndim,
+        return tn__fail_null(TN_ERR_SHAPE, "%d dimensions; expected at most "
+                                           "%d", ndim,
                              TN_MAX_NDIM);
     /* A view with strides of 0 may have more elements than int64_t can
      * count. */

@@ -141,12 +141,12 @@ tn_tensor *tn__tensor_new(tn_device *device, tn_dtype dtype, int ndim,
  * elements from the start of the storage. An empty view always gets offset 0
  * and contiguous strides, so that they are never out of range. Fails with
  * TN_ERR_SHAPE if the number of elements does not fit in int64_t. For an empty
- * view, this number is the product of its non-zero sizes. */
+ * view, the product of its non-zero sizes must fit. */
 tn_tensor *tn__tensor_view(const tn_tensor *base, tn_dtype dtype, int ndim,
                            const int64_t *shape, const int64_t *stride,
                            int64_t offset);
 /* Makes an uninitialised, contiguous tensor with the shape and device of x. x
- * must be contiguous, which makes this faster than tn__tensor_new. */
+ * must be contiguous, so strides are copied, not computed. */
 tn_tensor *tn__tensor_new_like(const tn_tensor *x, tn_dtype dtype);
 /* Makes a new tensor object that is the same view of the same storage, but has
  * no graph. */
@@ -160,7 +160,7 @@ static inline void tn__tensor_changed(tn_tensor *x)
 }
 
 /* Returns whether a call with x must be recorded for gradients: x requires a
- * gradient, or a value that requires one may have been written into its
+ * gradient, or a value that requires a gradient may have been written into its
  * memory. */
 static inline bool tn__tensor_tracks(const tn_tensor *x)
 {

@@ -97,7 +97,7 @@ void tn_error_rename(const char *from, const char *call, const char *argument)
     if (!facts || (facts->op && strcmp(facts->op, from) != 0))
         return;
     tn__error_attribute(call);
-    /* an error that names neither operator nor argument stays so */
+    /* if the error names neither operator nor argument, nothing is added */
     if (facts->op || argument)
         facts->called = facts->op = call;
     if (argument)

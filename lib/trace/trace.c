@@ -56,9 +56,8 @@ static tn_tensor *multiply(tn_tensor *x)
 
 /* Returns the peak rates of the current device: bytes and operations per
  * second. They are measured once. If the measurement fails, for example because
- * memory runs out, the trace does not contain them. The trace does not
- * attribute the measuring calls to the operator or module that the thread is
- * running. */
+ * memory runs out, the trace does not contain them. In the trace, the measuring
+ * calls do not count for the operator or module that the thread is running. */
 static tn__limits measure(void)
 {
     enum { ELEMENTS = 1 << 24, SIDE = 1024 };

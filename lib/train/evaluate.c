@@ -7,6 +7,40 @@
 #include <tenon/autocast.h>
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the progress bar ---------------------------------------------------- */
+
+double tn__train_now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void tn__train_bar_begin(tn__train_bar *bar, bool wanted, tn_loader *loader,
+                         const char *label)
+{
+    bar->shown = wanted && isatty(STDERR_FILENO) == 1;
+    bar->note[0] = '\0';
+    bar->read_s = tn__train_now_s();
+    if (bar->shown)
+        tn_progress_begin(&bar->bar, stderr, tn_loader_count(loader), label);
+}
+
+void tn__train_bar_step(tn__train_bar *bar, tn_tensor *loss)
+{
+    static const double interval_s = 0.1;
+    if (!bar->shown)
+        return;
+    const double now = tn__train_now_s();
+    if (loss && now - bar->read_s >= interval_s) {
+        bar->read_s = now;
+        tn_format(bar->note, sizeof bar->note, "loss %.4g", tn_item(loss));
+    }
+    tn_progress_step(&bar->bar, bar->note);
+}
 
 /* ---- one batch ----------------------------------------------------------- */
 
@@ -113,9 +147,8 @@ static void end_eval(tn_module *module, modes *m)
     free(m->training);
 }
 
-/* Evaluates module on one epoch. Returns the mean loss, or 0 without a loss. */
-static double evaluate(tn_module *module, tn_loader *loader,
-                       const tn_evaluate_options *o)
+double tn__train_evaluate(tn_module *module, tn_loader *loader,
+                          const tn_evaluate_options *o, tn__train_bar *bar)
 {
     modes before;
     if (!begin_eval(module, &before))
@@ -136,6 +169,8 @@ static double evaluate(tn_module *module, tn_loader *loader,
             if (loss)
                 tn__train_add_loss(mean, loss, &batch);
             tn__train_update(o->metrics, out, &batch);
+            if (bar && !tn_error())
+                tn__train_bar_step(bar, loss);
         }
     }
     end_eval(module, &before);
@@ -161,6 +196,15 @@ double tn_evaluate_with(tn_module *module, tn_loader *loader,
                                  "nothing to compute: give loss or metrics");
         return NAN;
     }
-    double loss = evaluate(module, loader, &o);
-    return o.loss || tn_error() ? loss : tn_metric_value(o.metrics[0]);
+    tn__train_bar bar;
+    tn__train_bar_begin(&bar, o.progress, loader, "evaluation");
+    double value = tn__train_evaluate(module, loader, &o, &bar);
+    if (!o.loss && !tn_error())
+        value = tn_metric_value(o.metrics[0]);
+    if (bar.shown) {
+        tn_format(bar.note, sizeof bar.note, "%s %.4g",
+                  o.loss ? "loss" : tn_metric_name(o.metrics[0]), value);
+        tn_progress_end(&bar.bar, tn_error() ? NULL : bar.note);
+    }
+    return value;
 }

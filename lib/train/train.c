@@ -16,11 +16,9 @@
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 #include <tenon/train.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { FIRST_EPOCH, BEST, SINCE_BEST, LOSS_SUM, LOSS_COUNT, VALUES };
-static const double redraw_s = 0.1;
 
 typedef struct run {
     tn_train_options o;
@@ -31,18 +29,9 @@ typedef struct run {
     int64_t mean_count; /* number of samples in mean */
     double values[VALUES];
     const char *phase; /* "validation", or NULL in a training step */
-    bool shown;        /* whether progress is shown */
-    tn_progress bar;
-    double start_s, drawn_s;
-    char note[96];
+    tn__train_bar bar;
+    double start_s;    /* of the epoch */
 } run;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void call_back(tn_train_callback callback, run *r)
 {
@@ -136,20 +125,6 @@ static void optimize(run *r)
         tn_schedule_step(r->o.schedule);
 }
 
-static void show_step(run *r, const tn_batch *batch)
-{
-    double now = now_s();
-    if (!r->shown)
-        return;
-    if (now - r->drawn_s >= redraw_s) {
-        r->drawn_s = now;
-        tn_format(r->note, sizeof r->note, "loss %.4g",
-                  tn_item(r->s.batch_loss));
-    }
-    (void)batch;
-    tn_progress_step(&r->bar, r->note);
-}
-
 /* Returns the number of batches in the optimizer step to which the batch
  * belongs. The last step of an epoch may have fewer. */
 static int64_t group_size(const run *r, const tn_batch *batch)
@@ -190,7 +165,7 @@ static void train_batch(run *r, const tn_batch *batch)
     r->s.batch_loss = loss;
     call_back(r->o.on_step_end, r);
     if (!tn_error())
-        show_step(r, batch);
+        tn__train_bar_step(&r->bar, r->s.batch_loss);
     r->s.batch_loss = NULL;
 }
 
@@ -223,14 +198,30 @@ static bool train_steps(run *r)
 
 /* ---- epochs -------------------------------------------------------------- */
 
+/* Writes "epoch 3/10 validation". */
+static void put_label(const run *r, char *out, size_t room, const char *part)
+{
+    snprintf(out, room, "epoch %" PRId64 "/%" PRId64 "%s", r->s.epoch + 1,
+             r->s.epochs, part);
+}
+
+/* Its bar is drawn over that of the epoch, whose last line replaces both. */
 static void validate(run *r)
 {
     if (!r->o.validation || tn_error())
         return;
-    r->s.validation_loss = tn_evaluate(
-        r->s.module, r->o.validation, .forward = r->o.forward,
-        .loss = r->o.loss, .context = r->o.context, .metrics = r->o.metrics,
-        .autocast = r->o.autocast);
+    tn_evaluate_options o = TN_EVALUATE_OPTIONS;
+    o.forward = r->o.forward;
+    o.loss = r->o.loss;
+    o.context = r->o.context;
+    o.metrics = r->o.metrics;
+    o.autocast = r->o.autocast;
+    tn__train_bar bar;
+    char label[64];
+    put_label(r, label, sizeof label, " validation");
+    tn__train_bar_begin(&bar, r->o.progress, r->o.validation, label);
+    r->s.validation_loss =
+        tn__train_evaluate(r->s.module, r->o.validation, &o, &bar);
 }
 
 /* Compares the monitored value with the best one. If it is better, saves the
@@ -265,7 +256,7 @@ static void write_log(run *r)
 {
     if (!r->o.log || tn_error())
         return;
-    if (r->shown) /* clear the progress bar's line before writing */
+    if (r->bar.shown) /* clear the progress bar's line before writing */
         fputs("\r\033[K", stderr);
     fprintf(r->o.log, "epoch %*" PRId64 "/%" PRId64, r->s.epochs > 9 ? 2 : 1,
             r->s.epoch + 1, r->s.epochs);
@@ -277,7 +268,7 @@ static void write_log(run *r)
             log_number(r, tn_metric_name(r->o.metrics[i]),
                        tn_metric_value(r->o.metrics[i]));
     char seconds[40];
-    tn_format(seconds, sizeof seconds, "%.1f", now_s() - r->start_s);
+    tn_format(seconds, sizeof seconds, "%.1f", tn__train_now_s() - r->start_s);
     fprintf(r->o.log, "  (%s s)\n", seconds);
     fflush(r->o.log);
 }
@@ -311,14 +302,10 @@ static void end_epoch(run *r)
 static void run_epoch(run *r)
 {
     r->phase = NULL;
-    char label[48];
-    snprintf(label, sizeof label, "epoch %" PRId64 "/%" PRId64, r->s.epoch + 1,
-             r->s.epochs);
-    r->start_s = now_s();
-    r->drawn_s = r->start_s;
-    r->note[0] = '\0';
-    if (r->shown)
-        tn_progress_begin(&r->bar, stderr, tn_loader_count(r->loader), label);
+    char label[64];
+    put_label(r, label, sizeof label, "");
+    r->start_s = tn__train_now_s();
+    tn__train_bar_begin(&r->bar, r->o.progress, r->loader, label);
     if (!r->o.validation)
         tn__train_reset(r->o.metrics);
     tn_module_train(r->s.module, true);
@@ -326,9 +313,9 @@ static void run_epoch(run *r)
     bool whole = train_steps(r);
     if (whole)
         end_epoch(r);
-    if (r->shown && (!r->o.log || !whole)) {
-        tn_format(r->note, sizeof r->note, "loss %.4g", r->s.loss);
-        tn_progress_end(&r->bar, r->note);
+    if (r->bar.shown && (!r->o.log || !whole)) {
+        tn_format(r->bar.note, sizeof r->bar.note, "loss %.4g", r->s.loss);
+        tn_progress_end(&r->bar.bar, r->bar.note);
     }
 }
 
@@ -480,7 +467,6 @@ tn_status tn_train_with(tn_module *module, tn_optim *optim, tn_loader *loader,
         return tn_error_code();
     r.loader = loader;
     r.s.epochs = r.o.epochs;
-    r.shown = r.o.progress && isatty(STDERR_FILENO) == 1;
     bool training = module->training;
     tn_scope *scope = tn_scope_open();
     run_all(&r);

@@ -16,7 +16,8 @@ typedef struct narrow {
     int mantissa_bits, min_exponent; /* min_exponent is the smallest exponent of
                                         a normal number */
     uint32_t sign, max_finite, infinity, overflow, nan; /* overflow is the
-                                        result if a number is too large */
+                                                           result if a number is
+                                                           too large */
 } narrow;
 
 static narrow narrow_of(tn_dtype dtype)
@@ -26,12 +27,12 @@ static narrow narrow_of(tn_dtype dtype)
         return (narrow){10, -14, 0x8000, 0x7bff, 0x7c00, 0x7c00, 0x7e00};
     case TN_BF16:
         return (narrow){7, -126, 0x8000, 0x7f7f, 0x7f80, 0x7f80, 0x7fc0};
-    /* A number that is too large becomes the greatest finite number; infinity
+    /* A number that is too large becomes the largest finite number; infinity
      * stays infinity. */
     case TN_F8E5M2:
         return (narrow){2, -14, 0x80, 0x7b, 0x7c, 0x7b, 0x7e};
     /* TN_F8E4M3 has no infinity. Infinity and numbers that are too large become
-     * the greatest finite number. */
+     * the largest finite number. */
     default:
         return (narrow){3, -6, 0x80, 0x7e, 0x7e, 0x7e, 0x7f};
     }

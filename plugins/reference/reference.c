@@ -25,8 +25,8 @@ struct tn_built {
 };
 
 /* The first index out of range since the last queue_sync. Several threads may
- * call a synchronous device at the same time. The thread whose call failed asks
- * for the details, so each thread has its own variable. The core's struct
+ * call a synchronous device at the same time. The thread whose call failed
+ * reads the details, so each thread has its own variable. The core's struct
  * tn_fault may be shorter or longer than the plugin's, so tn_struct_copy copies
  * it. */
 static _Thread_local tn_fault first_fault;

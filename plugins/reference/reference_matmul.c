@@ -7,8 +7,8 @@
  * exact, but would differ more from all other devices.)
  *
  * A row of c is computed at a time, by adding a[i][k] * b[k][j] to all sums
- * sum[j] for each k. So the order of each sum is kept, and a compiler can
- * vectorise the loop over j. */
+ * sum[j] for each k. So each sum has that order, and a compiler can vectorise
+ * the loop over j. */
 #include "reference.h"
 
 #include <math.h>

@@ -1,15 +1,15 @@
 /* reference_scan.c: the primitive scan: cumsum, cumprod, cummax and cummin
  * along the last dimension. A row is scanned from its first element to the
- * last. Only sums of floats are added in another order, which <tenon/plugin.h>
- * defines. */
+ * last. Only sums of floats are added in another order, which
+ * <tenon/plugin_primitives.h> defines. */
 #include "reference.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 /* Returns whether element x replaces `best` as the running minimum or maximum,
- * so that its position is reported. An element that equals `best` replaces it,
- * and -0 equals +0. A NaN is replaced only by another NaN. */
+ * so that its index is reported. An element that equals `best` replaces it, and
+ * -0 equals +0. A NaN is replaced only by another NaN. */
 static bool is_new_best(unsigned kind, tn_dtype dtype, tn_number x,
                         tn_number best)
 {

@@ -7,7 +7,7 @@
 
 typedef struct item {
     tn_number x;
-    int64_t at; /* the element's position in the input */
+    int64_t at; /* the element's index in the input */
 } item;
 
 /* Returns whether x is less than y. NaN is greater than all numbers, and -0

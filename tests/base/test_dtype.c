@@ -45,7 +45,7 @@ int main(void)
     is_int(tn_default_dtype(), TN_F64, "is used");
     is_int(tn_default_dtype_set(TN_I64), TN_ERR_DTYPE, "none of integers");
     is_str(tn_error(),
-           "default_dtype_set: dtype is int64: expected float32, float64, "
+           "default_dtype_set: dtype is int64; expected float32, float64, "
            "float16 or bfloat16",
            "the message");
     tn_error_clear();

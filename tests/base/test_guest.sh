@@ -13,7 +13,7 @@ fi
 thread_local() {
     readelf -lW "$1" | awk '$1 == "TLS" { print $6 }'
 }
-for file in "$library" "$top_builddir"/tenon-1/tn_*.so; do
+for file in "$top_builddir"/.libs/libtenon*.so "$top_builddir"/tenon-1/tn_*.so; do
     name=$(basename "$file")
     bytes=$(($(thread_local "$file" | head -n 1)))
     echo "# $name: $bytes bytes of thread-local memory"

@@ -136,16 +136,17 @@ static void test_texts(void)
 static void test_refusals(void)
 {
     refused(said("1"), "tn_test_call(x, .dim = 1)", "a number without a name");
-    refused(said(".1"), "is no option", "a fraction that begins with a dot");
-    refused(said(".alpha = 1, 2.5"), "\"2.5\" is no option",
+    refused(said(".1"), "is not an option",
+            "a fraction that begins with a dot");
+    refused(said(".alpha = 1, 2.5"), "\"2.5\" is not an option",
             "a number behind an option");
-    refused(said("2, .alpha = 1"), "\"2\" is no option",
+    refused(said("2, .alpha = 1"), "\"2\" is not an option",
             "a number before an option");
-    refused(said("x"), "is no option", "a variable");
-    refused(said("f(.dim = 1)"), "is no option", "a call");
-    refused(said(".dim == 1"), "is no option", "a comparison");
-    refused(said(".dim"), "is no option", "a name without a value");
-    refused(said(".beta = 0"), "no option .beta; there are .dim, .dims",
+    refused(said("x"), "is not an option", "a variable");
+    refused(said("f(.dim = 1)"), "is not an option", "a call");
+    refused(said(".dim == 1"), "is not an option", "a comparison");
+    refused(said(".dim"), "is not an option", "a name without a value");
+    refused(said(".beta = 0"), "no option .beta; expected .dim, .dims",
             "a name that is none, though 0");
     refused(said(".dimension = 1"), "no option .dimension",
             "a name that begins as one");
@@ -157,13 +158,14 @@ static void test_refusals(void)
     refused(call(1, .mode = NULL), ".mode is NULL",
             "NULL for a string that has a default");
     static const int64_t many[13] = {0};
-    refused(call(1, .dims = tn_dims_from_array(many, 13)), "13 numbers",
+    refused(call(1, .dims = tn_dims_from_array(many, 13)), "13 elements",
             "a list too long");
     int one = 1;
     refused(call(1, .dims = one), "write .dims = tn_dims(...), or .dim",
             "a number for a list");
     refused(call(1, .dims = 0), "write .dims = tn_dims(...)", "a 0 for a list");
-    refused(call(1, .dims = -7), "-7 numbers", "a negative number for a list");
+    refused(call(1, .dims = -7), "-7 elements",
+            "a negative number for a list");
     refused(call(1, .dims = {1, {0}}), "write .dims = tn_dims(...)",
             "a number in braces");
     refused(call(1, .dims = {0, {1}}), "write .dims = tn_dims(...)",

@@ -202,7 +202,7 @@ static void like(const char *part, const char *name)
 static void test_stories(void)
 {
     is_int(tn_debug_set("scoops"), TN_ERR_ARGUMENT, "an unknown word");
-    is_error(TN_ERR_ARGUMENT, "debug_set: \"scoops\" is not known: expected "
+    is_error(TN_ERR_ARGUMENT, "debug_set: \"scoops\" is unknown; expected "
              "\"scopes\", or NULL for none", "an unknown word");
     is_int(tn_debug_set("scopes"), TN_OK, "TENON_DEBUG=scopes");
     const tn_path *outer = tn_path_enter(tn_path_join(NULL, "encoder"));

@@ -117,9 +117,8 @@ static void *open_elsewhere(void *unused)
              "closing another thread's scope");
     tn_drop(foreign_thing);
     is_error(TN_ERR_STATE,
-             "drop: the object was not kept and belongs to no open scope of this "
-             "thread: it was dropped before, freed with its scope, or is "
-             "another thread's; call tn_drop() once for each tn_keep()",
+             "drop: the object is not kept, and no open scope of this thread "
+             "owns it; call tn_drop() once for each tn_keep()",
              "dropping another thread's object");
     tn_keep(foreign_thing);
     tn_drop(foreign_thing);
@@ -166,9 +165,8 @@ static void test_mistakes(void)
     tn_drop(t);
     tn_drop(t); /* holder still holds a reference to it */
     is_error(TN_ERR_STATE,
-             "drop: the object was not kept and belongs to no open scope of this "
-             "thread: it was dropped before, freed with its scope, or is "
-             "another thread's; call tn_drop() once for each tn_keep()",
+             "drop: the object is not kept, and no open scope of this thread "
+             "owns it; call tn_drop() once for each tn_keep()",
              "dropping an object twice");
     foreign = next;
     foreign_thing = holder;

@@ -121,7 +121,7 @@ static void test_shares(void)
 static void test_mistakes(void)
 {
     is_int(tn_set_num_threads(0), TN_ERR_ARGUMENT, "0 threads are refused");
-    is_str(tn_error(), "set_num_threads: 0 is not from 1 to 1024",
+    is_str(tn_error(), "set_num_threads: count is 0; expected 1 to 1024",
            "with a message");
     tn_error_clear();
     is_int(tn_set_num_threads(1025), TN_ERR_ARGUMENT,

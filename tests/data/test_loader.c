@@ -205,11 +205,12 @@ static void test_mistakes(tn_dataset *set)
             "dataset_from_fields: fields[1] has 4 samples (its first size), "
             "but fields[0] has 3; expected the same number");
     mistake(tn_dataset_from_tensors(tn_zeros(TN_SCALAR), NULL),
-            "dataset_from_fields: fields[0] is 0-dimensional; samples are its rows");
+            "dataset_from_fields: fields[0] has no dimensions; expected one "
+            "whose rows are samples");
     mistake(tn_dataset_range(set, 5, 11),
             "dataset_range: [5, 11) is not within the set's [0, 10)");
     mistake(tn_loader_new(set, .batch_size = -1),
-            "loader_new: batch_size is -1; expected 1 or more");
+            "loader_new: batch_size is -1; expected at least 1");
     int64_t order[] = {0, 10};
     mistake(tn_loader_new(set, .order = order, .order_count = 2),
             "loader_new: order[1] is 10, outside the set's [0, 10)");

@@ -130,6 +130,10 @@ static void test_replicas(bool shuffle)
                                     .num_replicas = 5, .rank = 4);
     is_int(epoch(last, part), 1, "more loaders than samples");
     is_int((int)part[0], 0, "have them in turn");
+    last = tn_loader_new(tn_dataset_range(set, 0, 7), .num_replicas = INT32_MAX,
+                         .rank = INT32_MAX - 1);
+    ok(epoch(last, part) == 1 && part[0] == (INT32_MAX - 1) % 7,
+       "2^31 - 1 loaders need no more memory and time than a few");
 }
 
 /* A loader that restores another's position gives the same samples. */
@@ -209,20 +213,22 @@ static void test_mistakes(void)
 {
     double weights[COUNT] = {[2] = 6, [5] = 3};
     mistake(tn_loader_new(set, .num_replicas = -1),
-            "loader_new: num_replicas is -1; expected 1 or more");
+            "loader_new: num_replicas is -1; expected at least 1");
     mistake(tn_loader_new(set, .num_replicas = 2, .rank = 2),
-            "loader_new: rank is 2, outside [0, 2), the num_replicas");
+            "loader_new: rank is 2; expected at least 0 and below "
+            "num_replicas, 2");
     mistake(tn_loader_new(set, .rank = -1),
-            "loader_new: rank is -1, outside [0, 1), the num_replicas");
+            "loader_new: rank is -1; expected at least 0 and below "
+            "num_replicas, 1");
     mistake(tn_loader_new(set, .weights = weights, .weight_count = COUNT,
                           .sample_count = 3, .distinct = true),
             "loader_new: 3 samples without replacement, but 2 of the weights are "
             "above 0: give a smaller sample_count");
     mistake(tn_loader_new(set, .shuffle = true, .sample_count = 0),
-            "loader_new: sample_count is 0; expected 1 or more");
+            "loader_new: sample_count is 0; expected at least 1");
     mistake(tn_loader_new(set, .shuffle = true, .sample_count = INT64_MAX),
-            "loader_new: sample_count is 9223372036854775807; at most "
-            "281474976710656 are allowed");
+            "loader_new: sample_count is 9223372036854775807; expected at most "
+            "281474976710656");
     mistake(tn_loader_new(set, .shuffle = true, .replacement = true),
             "loader_new: both shuffle and replacement are given: give one of "
             "them");

@@ -61,7 +61,7 @@ static void test_concat(void)
             "dataset_batch: field 0 of sample 3 is (3,), of sample 0 (): only "
             "equal shapes can be stacked; .collate = tn_collate_pad pads them");
     REFUSED(tn_dataset_concat(sets, 0), TN_ERR_ARGUMENT,
-            "dataset_concat: 0 data sets; expected 1 or more");
+            "dataset_concat: 0 data sets; expected at least 1");
     sets[1] = NULL;
     REFUSED(tn_dataset_concat(sets, 3), TN_ERR_ARGUMENT,
             "dataset_concat: sets[1] is NULL");
@@ -91,14 +91,14 @@ static void test_random_split(void)
     REFUSED(tn_dataset_random_split(set, (double[]){7, 4}, 2, 7, again) ==
                 TN_OK,
             TN_ERR_ARGUMENT,
-            "dataset_random_split: the lengths' sum is 11; expected whole "
-            "numbers of at least 0 with the sum 10, the set's count, or "
+            "dataset_random_split: the lengths' sum is 11; expected integers "
+            "of at least 0 with the sum 10, the set's count, or "
             "fractions with the sum 1");
     REFUSED(tn_dataset_random_split(set, (double[]){10.5, -0.5}, 2, 7, again) ==
                 TN_OK,
             TN_ERR_ARGUMENT,
-            "dataset_random_split: the lengths' sum is -1; expected whole "
-            "numbers of at least 0 with the sum 10, the set's count, or "
+            "dataset_random_split: the lengths' sum is -1; expected integers "
+            "of at least 0 with the sum 10, the set's count, or "
             "fractions with the sum 1");
     REFUSED(tn_dataset_random_split(set, NULL, 2, 7, again) == TN_OK,
             TN_ERR_ARGUMENT, "dataset_random_split: lengths is NULL");
@@ -126,10 +126,10 @@ static void test_k_fold(void)
     ok(once, "each sample is tested once, also shuffled");
     REFUSED(tn_dataset_k_fold(set, 8, 0, &train, &test) == TN_OK,
             TN_ERR_ARGUMENT,
-            "dataset_k_fold: folds is 8; 2 to 7, the set's count, are allowed");
+            "dataset_k_fold: folds is 8; expected 2 to 7, the set's count");
     REFUSED(tn_dataset_k_fold(set, 3, 3, &train, &test) == TN_OK,
             TN_ERR_ARGUMENT,
-            "dataset_k_fold: fold is 3, outside [0, 3), the folds");
+            "dataset_k_fold: fold is 3, outside [0, 3), the range of folds");
     REFUSED(tn_dataset_k_fold(set, 3, 0, NULL, &test) == TN_OK,
             TN_ERR_ARGUMENT, "dataset_k_fold: out_train is NULL");
     REFUSED(tn_dataset_k_fold(set, 3, 0, &train, &test, .seed = 2) == TN_OK,
@@ -228,14 +228,14 @@ static void test_collate(void)
     TN_EACH_BATCH(batch, tn_loader_new(set, .collate = too_many))
         ok(false, "too many fields");
     is_str(tn_error(),
-           "batch_next: collate returned 99 fields; 1 to 8 are allowed",
+           "batch_next: collate returned 99 fields; expected 1 to 8",
            "what collate returns is checked");
     tn_error_clear();
     REFUSED(tn_loader_new(set, .collate_context = set), TN_ERR_ARGUMENT,
             "loader_new: .collate_context has no effect without collate: give "
             "collate, or leave .collate_context out");
     REFUSED(tn_collate_pad(NULL, 1, 1, NULL, fields) > 0, TN_ERR_ARGUMENT,
-            "collate_pad: 1 samples of 1 fields, or a list that is NULL");
+            "collate_pad: samples is NULL");
 }
 
 /* ---- buckets ------------------------------------------------------------- */
@@ -305,7 +305,7 @@ static void test_buckets(void)
     REFUSED(tn_loader_new(set, .lengths = lengths, .length_count = 40,
                           .bucket_batches = 0),
             TN_ERR_ARGUMENT,
-            "loader_new: bucket_batches is 0; expected 1 or more");
+            "loader_new: bucket_batches is 0; expected at least 1");
     REFUSED(tn_loader_new(set, .bucket_batches = 3), TN_ERR_ARGUMENT,
             "loader_new: .bucket_batches has no effect without lengths: give "
             "lengths, or leave .bucket_batches out");

@@ -133,11 +133,13 @@ static void test_mistakes(void)
             "text_decode: id 3 at position 0 is outside the vocabulary's "
             "[0, 3)");
     mistake(tn_text_decode(text, tn_zeros(tn_dims(2))),
-            "text_decode: ids are float32; expected whole numbers");
+            "text_decode: ids are float32; expected integers");
     mistake(tn_dataset_from_text(text, 3),
-            "dataset_from_text: length is 3; a text of 3 allows 1 to 2");
+            "dataset_from_text: length is 3; expected 1 to 2 for a text of 3 "
+            "ids");
     mistake(tn_dataset_from_text(text, 0),
-            "dataset_from_text: length is 0; a text of 3 allows 1 to 2");
+            "dataset_from_text: length is 0; expected 1 to 2 for a text of 3 "
+            "ids");
     mistake(tn_dataset_from_text(NULL, 3), "dataset_from_text: text is NULL");
     mistake(tn_text_encode(text, NULL), "text_encode: string is NULL");
     mistake(tn_text_from_string(NULL), "text_from_string: string is NULL");

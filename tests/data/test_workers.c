@@ -337,7 +337,7 @@ static void test_mistakes(void)
     is_str(tn_error(), "loader_restore: loader is NULL", "and is reported");
     tn_error_clear();
     ok(!tn_loader_new(noise(), .workers = -1), "fewer than none are refused");
-    is_str(tn_error(), "loader_new: workers is -1; 0 to 256 are allowed",
+    is_str(tn_error(), "loader_new: workers is -1; expected 0 to 256",
            "and the message says so");
     tn_error_clear();
 }

@@ -129,7 +129,7 @@ static void test_limit(tn_device *device)
     ok(a, "what fits is had, in a slab of its own size");
     ok(!tn__block_alloc(device, 5 * MIB), "what does not is refused");
     is_error("out of memory on fake:0: 5.00 MiB requested, 6.00 MiB in live "
-             "tensors, 0 bytes held for reuse; the limit is 10.00 MiB "
+             "tensors, 0 bytes cached; the limit is 10.00 MiB "
              "(TENON_MEM_LIMIT or tn_memory_set_limit)",
              "reaching the limit");
     tn__block_free(a);
@@ -144,7 +144,8 @@ static void test_limit(tn_device *device)
     is_int(tn_memory_set_limit(device, -1), TN_ERR_ARGUMENT,
            "a negative one is refused");
     is_str(tn_error(),
-           "memory_set_limit: -1 is less than 0; 0 means no limit", "in words");
+           "memory_set_limit: bytes is -1; expected at least 0 (0: no limit)",
+           "in words");
     tn_error_clear();
     tn_memory_set_limit(device, 0);
     ok(!tn__block_alloc(device, UINT64_MAX), "too much is refused");
@@ -194,7 +195,7 @@ static void test_device_full(tn_device *device)
     ok(a && !a->host, "memory that the CPU does not see has no address");
     ok(!tn__block_alloc(device, 16 * MIB), "a full device refuses");
     is_error("out of memory on longer:0: 16.00 MiB requested, 24.00 MiB in "
-             "live tensors, 0 bytes held for reuse; 8.00 MiB of 32.00 MiB are "
+             "live tensors, 0 bytes cached; 8.00 MiB of 32.00 MiB are "
              "free",
              "a full device");
     tn__block_free(a);

@@ -19,9 +19,9 @@ static void run(const uint8_t *data, size_t size)
     o.normalize = p.normalize = data[0] & 1;
     o.first_frame = p.first_frame = data[0] >> 1 & 3;
     o.frames = p.frames = (data[0] >> 3 & 3) - 1;
-    tn_wav_details d = {.size = sizeof d};
+    tn_wav_info d = {.size = sizeof d};
     int64_t rate = 0, again = 0;
-    if (tn_wav_info(path, &d) == TN_OK) {
+    if (tn_wav_info_load(path, &d) == TN_OK) {
         fuzz_accepted();
         fuzz_check(d.channels > 0 && d.sample_rate > 0 && d.frames >= 0,
                    "a file has channels and a rate");

@@ -122,11 +122,11 @@ static void test_quotes(void)
 {
     holds("\"1\",2\n 3 , \"4\" \n", TN_I64,
           "tensor([[1, 2],\n        [3, 4]])");
-    refused("1,\"2\n\n\n", "line 1, column 2: a quote that is never closed");
+    refused("1,\"2\n\n\n", "line 1, column 2: a quote is not closed");
     refused("1,\"2\"3\n",
             "line 1, column 2: characters after a closing quote");
     refused("1,2\n3,\"\n4\"\nx\n",
-            "line 4 has 1 columns, those before it have 2");
+            "line 4 has 1 columns; expected 2, as before");
     refused("1,2\n3,4\"5\n", "line 2, column 2: not a number: \"4\"5\"");
 }
 
@@ -264,8 +264,9 @@ static void test_gzip(void)
 
     setenv("TENON_UNPACK_LIMIT", "much", 1);
     ok(!tn_csv_load(path), "TENON_UNPACK_LIMIT has to be a number");
-    is_str(tn_error(), "csv_load: TENON_UNPACK_LIMIT=much is no number of bytes, "
-                       "such as 512M or 4G", "of bytes");
+    is_str(tn_error(),
+           "csv_load: TENON_UNPACK_LIMIT=much is not a number of bytes, such "
+           "as 512M or 4G", "of bytes");
     tn_error_clear();
     is_int(tn_unpack_limit(), TN_ERR_ARGUMENT,
            "a caller who requests it gets the error, too");
@@ -328,7 +329,7 @@ int main(void)
     gzclose(zipped);
     ok(tn_item(tn_sum(tn_csv_load(path))) == 15, "a gzipped file is read");
 
-    refused("1,2\n3\n", "line 2 has 1 columns, those before it have 2");
+    refused("1,2\n3\n", "line 2 has 1 columns; expected 2, as before");
     refused("1,2\n3,x\n",
             "line 2, column 2: not a number: \"x\": .skip_rows skips a header, "
             ".category reads a column of texts");
@@ -348,7 +349,7 @@ int main(void)
     fwrite(zero, 1, sizeof zero - 1, file);
     fclose(file);
     char want[300];
-    snprintf(want, sizeof want, "csv_load: %s: line 2 contains a zero byte",
+    snprintf(want, sizeof want, "csv_load: %s: line 2 contains a NUL byte",
              path);
     ok(!tn_csv_load(path), "what stands behind a byte of 0 is not lost");
     is_str(tn_error(), want, "but told");

@@ -120,7 +120,7 @@ static void test_mistakes(void)
             "element type 0a is none of 08 (uint8), 09 (int8), 0b (int16), 0c "
             "(int32), 0d (float32), 0e (float64)");
     refused("\0\0\10\377", 4, TN_ERR_FORMAT,
-            "255 dimensions; at most 12 are supported");
+            "255 dimensions; expected at most 12");
     refused("\0\0\10\2\0\0\0\1\0", 9, TN_ERR_FORMAT,
             "the file is cut off: the header of 2 dimensions has 12 bytes, the file 9");
     refused("\0\0\10\1\0\0\0\3ab", 10, TN_ERR_FORMAT,

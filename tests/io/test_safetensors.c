@@ -52,7 +52,7 @@ static void test_malformed(void)
             4, "tensor \"a\": \"shape\" holds a value that is not a size");
     refused("{\"a\": {\"dtype\": \"F32\", \"shape\": "
             "[1,1,1,1,1,1,1,1,1,1,1,1,1], \"data_offsets\": [0, 4]}}",
-            4, "tensor \"a\": 13 dimensions; at most 12 are supported");
+            4, "tensor \"a\": 13 dimensions; expected at most 12");
     refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": "
             "[4, 0]}}",
             4, "tensor \"a\": \"data_offsets\" is not [begin, end]");
@@ -79,7 +79,7 @@ static void test_malformed(void)
             "[0, 2]}}",
             5, "3 bytes of data belong to no tensor");
     refused("{\"__metadata__\": {\"k\": 1}}", 0,
-            "metadata \"k\" is not a text");
+            "metadata \"k\" is not a string");
     refused("{\"a\": {}, \"a\": {}}", 0,
             "header: line 1, column 18: the object that ends here has the name "
             "\"a\" twice");

@@ -182,12 +182,14 @@ static char *definition(const tn_op *op, const char *body)
             tn__text_add(&text, "%s%s", before, op->arg[i].name);
             before = ", ";
         }
-    for (const char *e = op->extra; *e; e++)
-        if (*e != 'r') {
-            tn__text_add(&text, "%s%s: offset", before,
-                         *e == 'e' ? "element" : "position");
-            before = ", ";
-        }
+    if (op->extra & TN__READS_ELEMENT) {
+        tn__text_add(&text, "%selement: offset", before);
+        before = ", ";
+    }
+    if (op->extra & TN__READS_POSITION) {
+        tn__text_add(&text, "%sposition: offset", before);
+        before = ", ";
+    }
     before = "; ";
     for (int i = 0; i < op->arg_count; i++)
         if (takes_part(op, i) && op->role[i] == TN__ROLE_PARAM) {
@@ -199,7 +201,7 @@ static char *definition(const tn_op *op, const char *body)
             tn__text_add(&text, "%s%s: type", before, op->arg[i].name);
             before = ", ";
         }
-    if (strchr(op->extra, 'r'))
+    if (op->extra & TN__READS_SEED)
         tn__text_add(&text, "%sseed: i64, call: i64", before);
     tn__text_add(&text, ") = ");
     tn__text_add(&text, "%s", body);
@@ -233,9 +235,9 @@ static const tn__kernel *written_gradient(const tn_op *op, tn__def *def,
                                           bool *none)
 {
     const char *text = NULL;
-    for (int i = 0; op->grad && i < op->arg_count; i++)
+    for (int i = 0; op->rare->grad && i < op->arg_count; i++)
         if (strcmp(op->arg[i].name, kernel->input[k].name) == 0)
-            text = op->grad[i];
+            text = op->rare->grad[i];
     *none = text && strcmp(text, "none") == 0;
     if (!text || *none)
         return NULL;

@@ -82,7 +82,7 @@ static void test_messages(void)
     tn__def *def = tn__def_parse("f(x) = x", "t");
     const tn_dtype none = TN_DTYPE_NONE;
     ok(!tn__def_kernel(def, &none), "an input without a dtype is refused");
-    is_str(tn_error(), "f: input x has no dtype (0)", "by name");
+    is_str(tn_error(), "f: input x: 0 is not a dtype", "by name");
     tn_error_clear();
 }
 

@@ -2,14 +2,11 @@
  * tokenizers are opened, and texts are encoded, rendered, generated and saved.
  * The call must report TN_ERR_MEMORY and leak nothing, and the next call must
  * work. */
-#define MALLOC_FAULTS_IN_LIBRARIES
-#include "../malloc_faults.h"
+#include "../fault_sweep.h"
 
-#include <tap.h>
 #include <tenon/chat.h>
 #include <tenon/gguf.h>
 #include <tenon/lm.h>
-#include <tenon/tenon.h>
 #include <unistd.h>
 
 static char folder[4096], file[4096], words[4096], vocabulary[4096];
@@ -115,70 +112,6 @@ static bool try_embed(void)
 static bool try_save(void)
 {
     return tn_lm_save(lm, saved) == TN_OK;
-}
-
-typedef struct counts {
-    int refused, wrong, objects;
-    bool done;
-} counts;
-
-static counts sweep(bool (*run)(void), const char *name)
-{
-    enum { MOST = 20000 };
-    counts c = {0};
-    /* the first round also compiles kernels, which stay cached */
-    for (int n = 0; n <= MOST && !c.done; n++) {
-        const int64_t before = tn_scope_count();
-        tn_scope *scope = tn_scope_open();
-        malloc_fail_at(n);
-        const bool fine = run();
-        malloc_fail_at(0);
-        c.refused += !fine;
-        c.wrong += fine ? tn_error() != NULL : tn_error_code() != TN_ERR_MEMORY;
-        if (!fine && tn_error_code() != TN_ERR_MEMORY)
-            note("%s, allocation %d: %s", name, n,
-                 tn_error() ? tn_error() : "no error");
-        c.done = fine && n > 0;
-        tn_error_clear();
-        tn_scope_close(scope);
-        c.objects += tn_scope_count() != before;
-    }
-    return c;
-}
-
-/* Runs two sweeps. The first sweep fills caches, so memory that is still
- * allocated after the second sweep is a leak. */
-static void check(bool (*run)(void), const char *name)
-{
-    enum { QUEUE = 64 }; /* lib/base keeps this many freed objects of a kind for
-                            reuse */
-    sweep(run, name);
-    for (int i = 0; i < QUEUE; i++) {
-        tn_scope *scope = tn_scope_open();
-        run();
-        tn_scope_close(scope);
-    }
-    const int64_t before = malloc_live();
-    const counts c = sweep(run, name);
-    const int64_t after = malloc_live();
-    ok(c.done && c.refused > 1, "%s: %d allocations failed, then it worked",
-       name, c.refused);
-    is_int(c.wrong, 0, "%s: each failure was an error of memory", name);
-    is_int(c.objects, 0, "%s: no object was left over", name);
-    is_int(after - before, 0, "%s: no memory was left over", name);
-}
-
-static void fails_in_turn(bool (*run)(void), const char *name)
-{
-    for (int all = 0; all < 2; all++) {
-        char what[128];
-        /* A single failure may have no effect: the library frees cached memory
-         * and tries again. Then all later allocations fail too. */
-        malloc_many = all ? INT64_MAX : 1;
-        snprintf(what, sizeof what, "%s%s", name,
-                 all ? ", all from then on" : "");
-        check(run, what);
-    }
 }
 
 int main(void)

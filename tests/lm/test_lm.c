@@ -319,6 +319,30 @@ static void train(const char *name)
     tn_scope_close(scope);
 }
 
+/* The config is replaced as any other file is. */
+static void save_into_special_files(tn_lm *lm, const char *folder)
+{
+    char config[2100], kept[2100];
+    struct stat info;
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    snprintf(kept, sizeof kept, "%s/kept.json", folder);
+    ok(rename(config, kept) == 0 && chmod(kept, 0600) == 0 &&
+           symlink("kept.json", config) == 0,
+       "its config becomes a symbolic link");
+    is_int(tn_lm_save(lm, folder), TN_OK, "it is saved");
+    ok(lstat(config, &info) == 0 && S_ISLNK(info.st_mode), "the link stays");
+    ok(stat(config, &info) == 0 && (info.st_mode & 0777) == 0600 &&
+           info.st_size > 0,
+       "the file keeps its mode");
+    unlink(config);
+    ok(mkfifo(config, 0666) == 0, "its config becomes a FIFO");
+    REFUSED(tn_lm_save(lm, folder) == TN_OK, "a FIFO, not a regular file");
+    ok(stat(config, &info) == 0 && S_ISFIFO(info.st_mode), "which stays");
+    unlink(config);
+    unlink(kept);
+    is_int(tn_lm_save(lm, folder), TN_OK, "it is saved again");
+}
+
 static void saving(void)
 {
     char path[2048], inner[2100];
@@ -336,6 +360,7 @@ static void saving(void)
     ok(same_bits(run(again), run(lm)), "and the same outputs");
     is_int(tn_lm_save(again, path), TN_OK, "it is saved over itself");
     ok(same_bits(run(tn_lm_open(path)), run(lm)), "and opened again");
+    save_into_special_files(again, path);
     REFUSED(tn_lm_save(lm, NULL) == TN_OK, "NULL");
     REFUSED(tn_lm_save(lm, "/dev/null/x") == TN_OK, "/dev/null/x");
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <tenon/tenon.h>
 #include <tenon/tokenizer.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tap.h"
@@ -61,6 +62,15 @@ static void test_files(void)
     refused(TN_ERR_IO, "/no/such/tokenizer.json", "a missing file is named");
     tn_tokenizer_open(scratch);
     refused(TN_ERR_IO, "tokenizer.json", "a folder without it is named");
+    char pipe[2100];
+    snprintf(pipe, sizeof pipe, "%s/pipe.json", scratch);
+    alarm(60); /* ends the test if it waits for the FIFO */
+    if (mkfifo(pipe, 0666) < 0)
+        bail_out("cannot make %s", pipe);
+    tn_tokenizer_open(pipe);
+    refused(TN_ERR_IO, "not a regular file", "a FIFO is refused at once");
+    alarm(0);
+    unlink(pipe);
     tn_tokenizer_open(data("trained-wordpiece.json"), .pattern = "gpt2");
     refused(TN_ERR_ARGUMENT, "pattern", "a pattern is for tiktoken files");
     refused_json("{\"model\":", "line 1", "a truncated file has its place");

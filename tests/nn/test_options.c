@@ -250,8 +250,8 @@ static void test_unnamed(void)
     tn_nn_conv2d_options o = TN_NN_CONV2D_OPTIONS;
     o.given = "2";
     refused(tn_nn_conv2d_with(1, 1, 3, &o),
-            "nn_conv2d: \"2\" is no option: options are written by name, as "
-            "in tn_nn_conv2d(in_channels, out_channels, kernel_size, .stride "
+            "nn_conv2d: \"2\" is not an option: write options by name, as in "
+            "tn_nn_conv2d(in_channels, out_channels, kernel_size, .stride "
             "= 2)");
     o.given = NULL;
     refused(tn_nn_conv2d_with(1, 1, 3, &o),
@@ -260,8 +260,8 @@ static void test_unnamed(void)
     tn_nn_gru_options gru = TN_NN_GRU_OPTIONS;
     gru.given = ".num_layers = 2, true";
     refused(tn_nn_gru_with(1, 1, &gru),
-            "nn_gru: \"true\" is no option: options are written by name, as "
-            "in tn_nn_gru(input_size, hidden_size, .num_layers = true)");
+            "nn_gru: \"true\" is not an option: write options by name, as in "
+            "tn_nn_gru(input_size, hidden_size, .num_layers = true)");
     tn_nn_attention_masks masks = TN_NN_ATTENTION_MASKS;
     masks.given = NULL;
     tn_tensor *x = tn_ones(tn_dims(3, 4));

@@ -45,7 +45,8 @@ static tn_module_report *new_report(void)
     KIND(module_report, new_report())                                         \
     KIND(categories, tn_categories_new())                                     \
     KIND(mark, tn_mark_set(NULL))                                             \
-    KIND(graph, tn_graph_record(graph_step, NULL))
+    KIND(graph, tn_graph_record(graph_step, NULL)) \
+    KIND(compiled, tn_compile(compiled_step, NULL))
 
 /* The context of an operator's call, which is freed after the call. */
 static tn_op_context *last_context;
@@ -167,6 +168,7 @@ static tn_scope *bad_scope(void)
 #define BAD_tn_categories_p bad(bad_categories)
 #define BAD_tn_mark_p bad(bad_mark)
 #define BAD_tn_graph_p bad(bad_graph)
+#define BAD_tn_compiled_p bad(bad_compiled)
 #define BAD_tn_op_context_p bad_context()
 #define BAD_tn_checkpoint_p bad_checkpoint()
 #define BAD_tn_scope_p bad_scope()
@@ -176,6 +178,7 @@ static tn_scope *bad_scope(void)
 /* Types of pointers that are not objects of a scope and do not lead to one that
  * the function reads. */
 #define NO_OBJECT_tn_options_type_p
+#define NO_OBJECT_tn_compiled_counts_p
 #define NO_OBJECT_tn_options_list_p
 #define NO_OBJECT_tn_option_need_p
 #define NO_OBJECT_tn_device_p

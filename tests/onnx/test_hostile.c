@@ -1,6 +1,7 @@
 /* test_hostile.c: opens ONNX files that are truncated, damaged or malicious.
  * Each must give an error, and take little time and memory. */
 #include <onnx/scratch.h>
+#include <sys/resource.h>
 #include <tenon/onnx.h>
 #include <tenon/tenon.h>
 
@@ -323,7 +324,15 @@ static void check_versions(void)
     refused("no graph", "an empty file");
 }
 
-/* A small file can request huge constants. They must not be computed when the
+/* Returns the largest number of bytes that the process has had in memory. */
+static int64_t resident(void)
+{
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    return (int64_t)usage.ru_maxrss * 1024;
+}
+
+/* A small file can ask for huge constants. They must not be computed when the
  * file is opened, and must be an error in a run. */
 static void check_bombs(void)
 {
@@ -358,6 +367,23 @@ static void check_bombs(void)
     tn_memory_set_limit(NULL, (int64_t)1 << 30);
     ok(tn_onnx_run(net, &x, 1, &out, 1) == TN_ERR_MEMORY && tn_error(),
        "a list on the host is counted, too");
+    tn_error_clear();
+
+    /* 2^25 elements of a cubic Resize, with four taps each */
+    static const float scale[] = {16777216.0f};
+    node = make_node("Resize", "x - s", "y");
+    attr_text(&node, "mode", "cubic");
+    add_tensor(&g, "s", 1, 1, one, scale, sizeof scale);
+    add_value(&g, GRAPH_INPUT, "x", 1, 1, two);
+    put_message(&g, GRAPH_NODE, &node);
+    add_value(&g, GRAPH_OUTPUT, "y", 1, -1, one);
+    finish_model(&model, &g, 17);
+    save(&model, file("bad.onnx"));
+    net = tn_onnx_open(path);
+    const int64_t before = resident();
+    ok(tn_onnx_run(net, &x, 1, &out, 1) == TN_ERR_MEMORY && tn_error(),
+       "and so are the taps of a Resize");
+    ok(resident() - before < 256 << 20, "which are not made before");
     tn_error_clear();
     tn_memory_set_limit(NULL, 0);
 }

@@ -10,8 +10,11 @@ static tn_tensor *run_node(message *node, int opset, tn_tensor *const *in,
                            int count)
 {
     static const char *const name[] = {"a", "b", "c", "d", "e"};
-    message model = {0}, graph = {0};
+    message model = {0}, graph = {0}, import = {0};
     tn_tensor *y = NULL;
+    put_text(&import, 1, "com.microsoft");
+    put_number(&import, 2, 1);
+    put_message(&model, 8, &import);
     for (int i = 0; i < count; i++) {
         const tn_dtype dtype = tn_tensor_dtype(in[i]);
         add_value(&graph, GRAPH_INPUT, name[i],
@@ -404,6 +407,38 @@ static void check_quantised_lstm(void)
        "DynamicQuantizeLSTM without its optional inputs");
 }
 
+/* The forms of mask_index of com.microsoft's Attention hide the same keys. */
+static void check_masks(void)
+{
+    static const int32_t ends[] = {3, 2}, ranges[] = {3, 2, 1, 0},
+                         from_ends[] = {1, 1, 1, 1, 1, 0},
+                         from_ranges[] = {0, 1, 1, 1, 1, 0};
+    tn_manual_seed(8);
+    tn_tensor *in[] = {tn_randn(tn_dims(2, 3, 4)), tn_randn(tn_dims(4, 12)),
+                       tn_randn(tn_dims(12)), NULL};
+    tn_tensor *mask[] = {
+        tn_tensor_from_array(ends, TN_I32, tn_dims(2)),
+        tn_tensor_from_array(from_ends, TN_I32, tn_dims(2, 3)),
+        tn_tensor_from_array(ranges, TN_I32, tn_dims(4)),
+        tn_tensor_from_array(from_ranges, TN_I32, tn_dims(2, 3)), NULL, NULL};
+    mask[4] = tn_contiguous(tn_expand(tn_unsqueeze(mask[3], 1),
+                                      tn_dims(2, 3, 3)));
+    mask[5] = tn_ones(tn_dims(3), .dtype = TN_I32);
+    tn_tensor *y[6];
+    for (int i = 0; i < 6; i++) {
+        message node = make_node("Attention", "a b c d", "y");
+        attr_int(&node, "num_heads", 2);
+        put_text(&node, 7, "com.microsoft");
+        in[3] = mask[i];
+        y[i] = run_node(&node, 17, in, 4);
+    }
+    ok(!y[5] && says("with batch = 2 and time = 3"), "a mask of another shape");
+    ok(is_near(y[0], y[1], 1e-6), "mask_index as ends of keys");
+    ok(is_near(y[2], y[3], 1e-6), "as ends and starts");
+    ok(is_near(y[4], y[3], 1e-6), "and by query");
+    ok(!is_near(y[1], y[3], 1e-3), "these two masks differ");
+}
+
 int main(void)
 {
     plan_later();
@@ -419,6 +454,7 @@ int main(void)
     check_gather();
     check_recurrent();
     check_quantised_lstm();
+    check_masks();
     unlink(file("node.onnx"));
     rmdir(scratch);
     return done_testing();

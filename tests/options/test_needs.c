@@ -542,8 +542,8 @@ static void test_table(void)
     for (int i = 0; i < tn_op_count(); i++) {
         const tn_op *op = tn_op_at(i);
         for (int k = 0; k < op->need_count; k++, count++)
-            ok(need_was_seen(op, &op->need[k]), "%s: line %d, of %s, is tried",
-               op->name, k, op->arg[op->need[k].option].name);
+            ok(need_was_seen(op, &op->rare->need[k]), "%s: line %d, of %s, is tried",
+               op->name, k, op->arg[op->rare->need[k].option].name);
     }
     ok(count > 20, "%d lines of the table", count);
 }

@@ -63,7 +63,7 @@ END
         is_str "$("$scratch/positional")" "$2" "$compiler: $1 is refused"
     done
 }
-hint='is no option: options are written by name, as in'
+hint='is not an option: write options by name, as in'
 positional 'tn_sum(x, 1)' "sum: \"1\" $hint tn_sum(input, .dim = 1)"
 positional 'tn_sum(x, 0)' "sum: \"0\" $hint tn_sum(input, .dim = 0)"
 positional 'tn_argmax(x, 1)' "argmax: \"1\" $hint tn_argmax(input, .dim = 1)"

@@ -151,6 +151,8 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_gradcheck_fn check
 #define PLAUSIBLE_tn_grad_hook keep_grad
 #define PLAUSIBLE_tn_recompute_fn recomputed
+#define PLAUSIBLE_tn_compile_fn recomputed
+#define PLAUSIBLE_tn_compiled_p tn_compile(recomputed, NULL)
 #define PLAUSIBLE_function_release NULL
 #define PLAUSIBLE_function_metadata NULL
 
@@ -353,6 +355,7 @@ static void use_set(tn_dataset *made)
 #define USE_tn_average_p(result) (void)(result)
 #define USE_tn_metric_p(result) (void)(result)
 #define USE_tn_packed_p(result) (void)(result)
+#define USE_tn_compiled_p(result) (void)(result)
 #define USE_tn_grad_scaler_p(result) (void)(result)
 #define USE_tn_hook_p(result) tn_hook_remove(result)
 #define USE_tn_op_arg_p(result) (void)(result)

@@ -2,6 +2,7 @@
  * a trace file, and errors. */
 #include <jansson.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <tenon/tenon.h>
 #include <unistd.h>
@@ -80,6 +81,15 @@ static void test_mistakes(void)
             "a trace needs a path");
     refused(tn_trace_start("/nowhere/at/all.json"), TN_ERR_IO,
             "/nowhere/at/all.json", "a file that cannot be made is named");
+    char fifo[80];
+    snprintf(fifo, sizeof fifo, "%s.fifo", path);
+    alarm(60); /* ends the test if it waits for a reader */
+    if (mkfifo(fifo, 0666) < 0)
+        bail_out("cannot make %s", fifo);
+    refused(tn_trace_start(fifo), TN_ERR_IO, fifo,
+            "a FIFO that nobody reads is an error");
+    alarm(0);
+    unlink(fifo);
     refused(tn_trace_stop(), TN_ERR_STATE, "tn_trace_start",
             "a trace that does not run cannot be stopped");
     is_int(tn_trace_start(path), TN_OK, "a trace starts");

@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/training/test_amp \
 	tests/training/test_average \
+	tests/training/test_bar \
 	tests/training/test_checkpoint \
 	tests/training/test_faults \
 	tests/training/test_long \
@@ -14,6 +15,7 @@ check_PROGRAMS += \
 	tests/training/test_train
 tests_training_test_amp_SOURCES = tests/training/test_amp.c
 tests_training_test_average_SOURCES = tests/training/test_average.c
+tests_training_test_bar_SOURCES = tests/training/test_bar.c
 tests_training_test_checkpoint_SOURCES = tests/training/test_checkpoint.c
 tests_training_test_faults_SOURCES = tests/training/test_faults.c
 tests_training_test_long_SOURCES = tests/training/test_long.c
@@ -43,8 +45,13 @@ tests_training_test_forks_SOURCES = tests/training/test_forks.c
 # The program's own settings change nothing: a locale with a decimal comma is built
 # here, where localedef and its sources are (Debian: locales).
 check_PROGRAMS += tests/training/test_modes
-tests_training_test_modes_SOURCES = tests/training/test_modes.c \
+tests_training_test_modes_SOURCES = tests/training/test_modes.c tests/modes.h \
 	$(printed_sources)
+check_PROGRAMS += tests/training/test_library_modes
+tests_training_test_library_modes_SOURCES = \
+	tests/training/test_library_modes.c tests/modes.h tests/onnx/writer.h
+tests_training_test_library_modes_LDADD = libtenon-media.la libtenon-onnx.la \
+	libtenon-lm.la libtenon.la $(TN_LIBS)
 check_DATA += tests/locale/.stamp
 tests/locale/.stamp:
 	$(AM_V_GEN)$(MKDIR_P) $(@D)

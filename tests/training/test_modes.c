@@ -1,72 +1,9 @@
-/* test_modes.c: process-wide settings must not change results: a locale with a
- * decimal comma, a rounding mode, flushing of subnormals, the umask. Each is
- * set in a process of its own before the first call. What that process
- * computes, prints and writes must have the same bytes as without the setting.
- * (tests/training/local.mk builds the locale.) */
-#include <tenon/tenon.h>
-
-#include <fenv.h>
-#include <locale.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
+/* test_modes.c: process-wide settings must not change what libtenon computes,
+ * prints, reads and writes: see modes.h. */
+#include <tenon/op_register.h>
 
 #include "../kernel/printed.h"
-#include "../tap.h"
-#include "base/fpu.h"
-
-typedef struct result {
-    const char *what;
-    uint64_t hash;
-} result;
-
-enum { MOST = 40 };
-static result results[MOST];
-static int count;
-static char path[64];
-
-static void add_bytes(const char *what, const void *bytes, size_t n)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
-    results[count++] = (result){what, hash};
-}
-
-static void add_text(const char *what, const char *text)
-{
-    add_bytes(what, text ? text : "", text ? strlen(text) : 0);
-}
-
-static void add_tensor(const char *what, tn_tensor *x)
-{
-    float value[4096];
-    const int64_t n = tn_tensor_numel(x);
-    if (n > 4096 || tn_tensor_to_array(tn_to_dtype(x, TN_F32), value,
-                                       (size_t)n * sizeof *value) < 0)
-        add_text(what, tn_error());
-    else
-        add_bytes(what, value, (size_t)n * sizeof *value);
-}
-
-static void add_file(const char *what)
-{
-    static char bytes[1 << 20];
-    FILE *file = fopen(path, "rb");
-    const size_t n = file ? fread(bytes, 1, sizeof bytes, file) : 0;
-    add_bytes(what, bytes, n);
-    if (file)
-        fclose(file);
-}
-
-static void write_file(const char *text)
-{
-    FILE *file = fopen(path, "w");
-    if (file) {
-        fputs(text, file);
-        fclose(file);
-    }
-}
+#include "../modes.h"
 
 /* ---- compared results ---------------------------------------------------- */
 
@@ -79,11 +16,11 @@ static void texts(void)
     printed_primitives(&list, &target);
     uint64_t all = 0;
     for (int i = 0; i < list.count; i++) {
-        add_text("kernel texts", list.item[i].text);
-        all = all * 31 + results[--count].hash;
+        record_text("kernel texts", list.item[i].text);
+        all = all * 31 + results[--record_count].hash;
     }
     printed_release(&list);
-    add_bytes("kernel texts", &all, sizeof all);
+    record_bytes("kernel texts", &all, sizeof all);
 }
 
 static void definitions(void)
@@ -91,17 +28,17 @@ static void definitions(void)
     tn_tensor *x = tn_linspace(-3, 3, 101);
     const tn_op *op =
         tn_op_define("modes(x; a) = x * a + 1.1e-3 / (2.7 + x * x)");
-    add_tensor("an operator of its own",
+    record_tensor("an operator of its own",
                tn_op_apply(op, &x, (double[]){0.3}));
-    add_tensor("composites", tn_add(tn_logspace(-2, 1.5, 101, 10),
+    record_tensor("composites", tn_add(tn_logspace(-2, 1.5, 101, 10),
                                     tn_celu(x, .alpha = 0.7)));
-    add_tensor("constants", tn_arange(0, 10.1, 0.1));
-    add_tensor("quantiles", tn_quantile_scalar(x, 0.37));
-    add_tensor("distances", tn_cdist(tn_reshape(tn_narrow(x, 0, 0, 20),
+    record_tensor("constants", tn_arange(0, 10.1, 0.1));
+    record_tensor("quantiles", tn_quantile_scalar(x, 0.37));
+    record_tensor("distances", tn_cdist(tn_reshape(tn_narrow(x, 0, 0, 20),
                                                 tn_dims(10, 2)),
                                      tn_reshape(tn_narrow(x, 0, 20, 20),
                                                 tn_dims(10, 2))));
-    add_tensor("images", tn_interpolate(
+    record_tensor("images", tn_interpolate(
         tn_reshape(tn_narrow(x, 0, 0, 100), tn_dims(1, 1, 10, 10)),
         tn_dims(7, 13), .mode = "bicubic"));
 }
@@ -109,7 +46,7 @@ static void definitions(void)
 static void printing(void)
 {
     char *text = tn_tensor_text(tn_mul_scalar(tn_randn(tn_dims(5, 7)), 1e3));
-    add_text("tensors in print", text);
+    record_text("tensors in print", text);
     free(text);
     tn_module *net = tn_nn_sequential(
         tn_nn_linear(4, 8), tn_nn_batch_norm1d(8, .momentum = 0.25),
@@ -119,23 +56,50 @@ static void printing(void)
     FILE *file = open_memstream(&text, &bytes);
     tn_module_print(file, net);
     fclose(file);
-    add_text("modules in print", text);
+    record_text("modules in print", text);
     free(text);
     if (tn_error()) /* the following calls clear the error */
         bail_out("%s", tn_error());
     tn_dropout(tn_ones(tn_dims(2)), 1.5, true);
-    add_text("errors of operators", tn_error());
+    record_text("errors of operators", tn_error());
     tn_error_clear();
     tn_nn_dropout(1.5);
-    add_text("errors of layers", tn_error());
+    record_text("errors of layers", tn_error());
     tn_error_clear();
+    tn_empty(tn_dims(INT64_C(1) << 50)); /* the rest of the message depends on
+                                          * how much memory is free */
+    char sizes[200];
+    snprintf(sizes, sizeof sizes, "%s", tn_error() ? tn_error() : "");
+    char *rest = strstr(sizes, " requested");
+    if (rest)
+        *rest = '\0';
+    record_text("sizes in errors", sizes);
+    tn_error_clear();
+}
+
+static tn_status fill_forward(tn_op_context *call, tn_tensor **out)
+{
+    out[0] = tn_add_scalar(tn_op_context_tensor(call, 0),
+                           tn_op_context_value(call, 1).of.f);
+    return out[0] ? TN_OK : tn_error_code();
+}
+
+/* Registers an operator whose signature has a default that is no integer. */
+static void signatures(void)
+{
+    tn_op_register(&(tn_op_rule){
+        .size = sizeof(tn_op_rule),
+        .signature = "modes_fill(x; fill: float = 0.3) -> y",
+        .forward = fill_forward});
+    record_tensor("a registered operator",
+               tn_call("modes_fill", tn_zeros(tn_dims(3))));
 }
 
 static void reading(void)
 {
     write_file("1.5,2.25,0\n-0.1,1e-3,1\n16777217.5,3.3333333333333333,1\n");
-    tn_tensor *x = tn_csv_load(path);
-    add_tensor("numbers of a CSV file", x);
+    tn_tensor *x = tn_csv_load(scratch_file);
+    record_tensor("numbers of a CSV file", x);
 }
 
 /* Computes random numbers and the initial values of layers. */
@@ -147,11 +111,11 @@ static void initial_values(void)
                         tn_nn_embedding(7, 3),
                         tn_nn_transformer_encoder_layer(8, 2)};
     for (int i = 0; i < 4; i++)
-        add_tensor(names[i], tn_parameters_at(tn_parameters(net[i]), 0));
-    add_tensor("normal", tn_normal(tn_zeros(tn_dims(99)), tn_ones(tn_dims(99))));
-    add_tensor("bernoulli", tn_bernoulli(tn_full(tn_dims(99), 0.3)));
-    add_tensor("randperm", tn_randperm(99));
-    add_tensor("dropout", tn_dropout(tn_ones(tn_dims(99)), 0.3, true));
+        record_tensor(names[i], tn_parameters_at(tn_parameters(net[i]), 0));
+    record_tensor("normal", tn_normal(tn_zeros(tn_dims(99)), tn_ones(tn_dims(99))));
+    record_tensor("bernoulli", tn_bernoulli(tn_full(tn_dims(99), 0.3)));
+    record_tensor("randperm", tn_randperm(99));
+    record_tensor("dropout", tn_dropout(tn_ones(tn_dims(99)), 0.3, true));
 }
 
 typedef struct fit {
@@ -178,7 +142,7 @@ static void quasi_newton(void)
              tn_randn(tn_dims(20, 4)), tn_randn(tn_dims(20, 1))};
     for (int i = 0; i < 2; i++)
         tn_optim_step_closure(f.optim, closure, &f);
-    add_tensor("a training by LBFGS", tn_parameters_at(parameters, 0));
+    record_tensor("a training by LBFGS", tn_parameters_at(parameters, 0));
 }
 
 static void training(void)
@@ -208,112 +172,32 @@ static void training(void)
             tn_schedule_step(schedule);
             tn_average_update(average);
         }
-        add_tensor("a training", tn_parameters_at(parameters, 0));
+        record_tensor("a training", tn_parameters_at(parameters, 0));
     }
     tn_checkpoint checkpoint = {.size = sizeof checkpoint, .module = net,
                                 .optim = optim[1], .average = average,
                                 .scaler = tn_grad_scaler_new()};
-    tn_checkpoint_save(path, &checkpoint);
-    add_file("a checkpoint");
-    if (tn_checkpoint_load(path, &checkpoint) < 0)
-        add_text("its loading", tn_error());
+    tn_checkpoint_save(scratch_file, &checkpoint);
+    record_file("a checkpoint");
+    if (tn_checkpoint_load(scratch_file, &checkpoint) < 0)
+        record_text("its loading", tn_error());
 }
 
-/* ---- settings ------------------------------------------------------------ */
-
-static void plain(void) {}
-static void comma(void)
+static void compute(void)
 {
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s/tests/locale",
-             getenv("top_builddir") ? getenv("top_builddir") : ".");
-    setenv("LOCPATH", folder, 1);
-    if (!setlocale(LC_ALL, "de_DE.UTF-8") ||
-        strcmp(localeconv()->decimal_point, ",") != 0)
-        _exit(7);
-}
-static void upward(void) { fesetround(FE_UPWARD); }
-static void downward(void) { fesetround(FE_DOWNWARD); }
-static void toward_zero(void) { fesetround(FE_TOWARDZERO); }
-static void flush(void)
-{
-#if defined(__x86_64__)
-    tn__fpu_restore(tn__fpu_read() | 0x8040); /* sets the bits FTZ and DAZ */
-#elif defined(__aarch64__)
-    tn__fpu_restore(tn__fpu_read() | 1u << 24);
-#endif
-}
-static void closed(void) { umask(077); }
-
-static const struct {
-    const char *name;
-    void (*set)(void);
-} modes[] = {{"a plain process", plain}, {"a decimal comma", comma},
-             {"rounding upward", upward}, {"rounding downward", downward},
-             {"rounding toward zero", toward_zero},
-             {"subnormals switched off", flush}, {"another umask", closed}};
-enum { MODES = sizeof modes / sizeof *modes };
-
-/* Returns the results with this setting, from a process of its own. */
-static int in_mode(int mode, result *out)
-{
-    int ends[2], status = -1;
-    if (pipe(ends))
-        bail_out("no pipe");
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-        modes[mode].set();
-        const int round = fegetround();
-        tn_manual_seed(7);
-        texts();
-        definitions();
-        printing();
-        reading();
-        initial_values();
-        quasi_newton();
-        training();
-        if (tn_error())
-            fprintf(stderr, "# %s: %s\n", modes[mode].name, tn_error());
-        if (fegetround() != round || count > MOST)
-            _exit(8);
-        const ssize_t n = write(ends[1], results, sizeof results);
-        _exit(n == sizeof results && !tn_error() ? 0 : 9);
-    }
-    close(ends[1]);
-    const bool whole =
-        read(ends[0], out, sizeof results) == (ssize_t)sizeof results;
-    close(ends[0]);
-    waitpid(child, &status, 0);
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return whole || code ? code : 10;
-}
-
-static void compare(int mode, const result *got, const result *wanted)
-{
-    char differs[600] = "";
-    size_t at = 0;
-    for (int i = 0; i < MOST && wanted[i].what; i++)
-        if (got[i].hash != wanted[i].hash && at + 60 < sizeof differs)
-            at += (size_t)snprintf(differs + at, sizeof differs - at, "%s%s",
-                                   at ? ", " : "", wanted[i].what);
-    is_str(differs, "", "%s changes nothing", modes[mode].name);
+    texts();
+    definitions();
+    printing();
+    signatures();
+    reading();
+    initial_values();
+    quasi_newton();
+    training();
 }
 
 int main(void)
 {
     plan_later();
-    result wanted[MOST], got[MOST];
-    snprintf(path, sizeof path, "/tmp/tenon-modes.%ld", (long)getpid());
-    is_int(in_mode(0, wanted), 0, "a plain process computes all of it");
-    for (int m = 1; m < MODES; m++) {
-        const int status = in_mode(m, got);
-        if (status == 7)
-            skip(1, "the locale de_DE.UTF-8 is not available");
-        else if (is_int(status, 0, "%s: every result was computed",
-                        modes[m].name))
-            compare(m, got, wanted);
-    }
-    unlink(path);
+    test_modes(compute);
     return done_testing();
 }

@@ -5,7 +5,7 @@
  * scores (products of queries and keys) stay in L1 until the next product uses
  * them, as in FlashAttention (arXiv:2205.14135). Keys, and for the gradient
  * values, are transposed once for all queries of a task. Blocks that a causal
- * mask hides completely are skipped. The divisor of each row's softmax is
+ * mask masks out completely are skipped. The divisor of each row's softmax is
  * accumulated over the blocks, and the division comes last. */
 #include <math.h>
 #include <stdatomic.h>
@@ -121,8 +121,8 @@ static int64_t keys_before(const tn_attention_args *a, int64_t end)
                                           : a->keys;
 }
 
-/* Returns how many of the keys from key j on query i may attend to. The result
- * may be negative, or greater than the number of keys. */
+/* Returns how many keys with an index of at least j query i may attend to. The
+ * result may be negative, or larger than the number of keys. */
 static int64_t visible_keys(const tn_attention_args *a, int64_t i, int64_t j)
 {
     return a->flags & TN_ATTENTION_CAUSAL ? i + 1 - j : FULL;
@@ -224,7 +224,7 @@ static bool forward(const attention *t, int64_t task)
 
 /* ---- backward ------------------------------------------------------------ */
 
-/* Scratch memory of a backward task. */
+/* Scratch memory of a task of the backward pass (one head). */
 typedef struct workspace {
     float *keys, *values; /* transposed keys and values of the head */
     /* scores[QUERIES][KEYS], and their gradient flow[QUERIES][KEYS] */

@@ -11,10 +11,11 @@
 #include "../cpu_device.h"
 
 enum {
-    /* Least number of matrices in a batch. LAPACK is faster for fewer matrices.
-     * A vector with more lanes needs at least as many matrices as lanes. */
+    /* Minimum number of matrices in a batch. LAPACK is faster for fewer
+     * matrices. A vector with more lanes needs at least as many matrices as
+     * lanes. */
     MIN_BATCH = 4,
-    /* greatest number of right-hand sides */
+    /* maximum number of right-hand sides */
     MAX_SIDES = 64
 };
 
@@ -74,9 +75,9 @@ static void move_lanes(const batch *t, const operand *o, int64_t first,
     }
 }
 
-/* Integers of a batch (pivots or info): `width` integers for each matrix. Those
- * in the tensor are greater by `by` than those in the interleaved copy, because
- * LAPACK counts pivots from 1. */
+/* Integers of a batch (pivots or info): `width` integers for each matrix. The
+ * integers in the tensor are larger by `by` than those in the interleaved copy,
+ * because LAPACK counts pivots from 1. */
 typedef struct ints {
     const tn_strided *x;
     int64_t width;

@@ -4,8 +4,8 @@
  * Within a band, the outer loops go over the elements of the window and the
  * inner loops over all windows. The windows that have a given element within
  * the image form a rectangle, so the inner loops need no test. The elements of
- * a window are summed in the fixed order of a reduction (plugin.h), so results
- * have the same bits as those of the primitives. */
+ * a window are summed in the fixed order of a reduction (plugin_program.h), so
+ * results are bit-identical to those of the primitives. */
 #include <stdlib.h>
 
 #include "../cpu_device.h"
@@ -14,8 +14,8 @@
 enum {
     /* number of elements that one task reads: about 10 us of work */
     TASK_WORK = 65536,
-    /* Greatest number of elements of a window for means: a window must be one
-     * chunk in plugin.h's order of summation. */
+    /* Maximum number of elements of a window for means: a window must be one
+     * chunk in the order of summation of plugin_program.h. */
     MAX_AREA = 1024,
 };
 

@@ -25,8 +25,8 @@ typedef struct pooling {
     int64_t band; /* number of output rows of a band */
     /* For means: the divisor of window (i, j) is count[0][i] * count[1][j]. */
     int64_t *count[2];
-    /* For maxima with indices: place[k] is the position of window k of a band
-     * in the plane, as an offset from the band's first window. */
+    /* For maxima with indices: place[k] is the index in the plane of the first
+     * element of window k of a band, relative to the band's first window. */
     int32_t *place;
     /* For maxima with indices: first[j] is the first column of window j that is
      * within the image. */
@@ -60,7 +60,7 @@ bool tn__cpu_pool_has_wide_windows(const pooling *p);
 bool tn__cpu_pool_max(const pooling *p, int64_t plane);
 bool tn__cpu_pool_max_only(const pooling *p, int64_t plane);
 bool tn__cpu_pool_max_backward(const pooling *p, int64_t plane);
-/* Sets p->place and p->first, which are the same for all planes. */
+/* Fills the tables p->place and p->first, which are the same for all planes. */
 void tn__cpu_pool_find_places(const pooling *p);
 
 /* Each of these computes one plane: of average pooling, and of its gradient
@@ -68,7 +68,7 @@ void tn__cpu_pool_find_places(const pooling *p);
 bool tn__cpu_pool_mean(const pooling *p, int64_t plane);
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane);
 /* Returns how many partial sums receive an element of a window. Reductions add
- * element k to partial sum k % TN_LANES (see plugin.h). */
+ * element k to partial sum k % TN_LANES (plugin_program.h). */
 int64_t tn__cpu_pool_lane_count(const tn_pool_args *args);
 
 /* Returns the address of a plane. A view has any strides for n, c and h, and

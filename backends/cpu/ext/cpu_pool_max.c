@@ -3,7 +3,7 @@
 
 #include "cpu_pool.h"
 
-/* least number of windows in a row for max_windows() */
+/* minimum number of windows in a row for max_windows() */
 enum { MIN_WINDOWS = 4 };
 
 /* Padding may put the first elements of a window outside the image. Returns the
@@ -15,7 +15,7 @@ static int64_t first_inside(const tn_pool_args *args, int a, int64_t i)
     return at >= 0 ? at : at + (-at + d - 1) / d * d;
 }
 
-/* Sets p->place and p->first, which are the same for all planes. */
+/* Fills the tables p->place and p->first, which are the same for all planes. */
 void tn__cpu_pool_find_places(const pooling *p)
 {
     const tn_pool_args *args = p->args;

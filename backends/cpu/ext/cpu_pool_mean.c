@@ -1,8 +1,8 @@
 /* cpu_pool_mean.c: avg_pool2d and its gradient, in the fixed order of summation
- * of plugin.h. That order has TN_LANES partial sums, called lanes. Element k of
- * a window is added to lane k % TN_LANES, and finally the lanes are added by
- * halves. Here each lane is an array with one value for each window:
- * lane[l][window]. */
+ * of plugin_program.h. That order has TN_LANES partial sums, called lanes.
+ * Element k of a window is added to lane k % TN_LANES, and finally the lanes
+ * are added by halves. Here each lane is an array with one value for each
+ * window: lane[l][window]. */
 #include <string.h>
 
 #include "cpu_pool.h"
@@ -50,8 +50,8 @@ int64_t tn__cpu_pool_lane_count(const tn_pool_args *args)
 }
 
 /* Adds the elements of the windows in rows [low, high) of the output to
- * lane[l][window], where l is the partial sum of plugin.h's order to which the
- * element belongs. */
+ * lane[l][window], where l is the partial sum to which the element belongs in
+ * the order of plugin_program.h. */
 static void sum_elements(const pooling *p, const char *in, char *lane,
                          int64_t low, int64_t high)
 {
@@ -220,8 +220,8 @@ static void spread_disjoint(const pooling *p, const char *share, char *in)
     for (int64_t k = 0; k < args->kernel[0]; k++) {
         if (!tn__cpu_pool_windows_inside(args, 0, k, 0, windows[0], &y))
             continue;
-        /* From window `first` on, the row above belongs to the same windows and
-         * has the same values. It is copied. */
+        /* For windows with an index of at least `first`, the row above belongs
+         * to the same windows and has the same values, so it is copied. */
         int64_t first = k == 0 ? y.end : y.first;
         if (k > 0 && y.first * args->stride[0] + y.at == 0)
             first++;

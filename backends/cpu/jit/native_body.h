@@ -7,7 +7,7 @@
  * All values of a body have one width: F32 and I32, or F64 and I64. BOOL is
  * allowed with either width. The code has all values of an element in registers
  * and stores each result once. Each instruction rounds as its routine
- * (routines.h) does, so results have the same bits.
+ * (routines.h) does, so results are bit-identical.
  *
  * A fold is a reduction of a node's value over a row: a sum, product, maximum
  * or minimum. A copy is one of several rows, or chunks of TN_CHUNK elements,
@@ -41,7 +41,7 @@ enum {
 enum { CPU_SECOND = 1 };
 
 typedef struct cpu_node {
-    /* The instruction, one of TN_K_... (plugin_kernel.h). A LOAD reads operand
+    /* The instruction, one of TN_K_... (plugin_program.h). A LOAD reads operand
      * `number`. A CALL calls exp, the only supported function. */
     uint8_t op;
     /* Register types (CPU_F32 ...) of the value and of operand a. */

@@ -67,9 +67,9 @@ static int32_t lanes_of(const emitter *m)
 }
 
 /* Generates the code of nodes (SSA instructions). The loop processes several
- * rows at the same time; this is the code for row number m->copy of them. If
- * `ahead` is true, generates the nodes that are computed before the loop.
- * Otherwise generates the nodes in the loop, for `turns` vectors. */
+ * rows at the same time; this is the code for row m->copy of them. If `ahead`
+ * is true, generates the nodes that are computed before the loop. Otherwise
+ * generates the nodes in the loop, for `turns` vectors. */
 static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 {
     const cpu_native *n = m->native;

@@ -48,8 +48,8 @@ enum { LOAD = 0x8b, LEA = 0x8d, ADD = 0x03, ADD_TO = 0x01 };
  * > 87 or NaN), the code jumps to slower code after the loop. The slower code
  * jumps back when it is done. */
 typedef struct rare_exp {
-    /* there: position of the jump to the slower code. back: the position to
-     * which the slower code returns. */
+    /* there: offset in the code of the jump to the slower code. back: the
+     * offset to which the slower code returns. */
     size_t there, back;
     uint8_t to, from;
 } rare_exp;

@@ -2,7 +2,7 @@
  * 2^n * exp(r). If all results of a vector are normal numbers, as is usual, it
  * multiplies by 2^n by adding n to the exponent, which takes half the
  * instructions. Otherwise it jumps to slower code after the loop, and back. The
- * results have the same bits as those of the routine for exp (math_table.c). */
+ * results are bit-identical to those of the routine for exp (math_table.c). */
 #include <stdlib.h>
 
 #include "native_code.h"
@@ -19,7 +19,7 @@ enum {
     ONE = 0x3f800000,
     WIDEST = 0x42ae0000,      /* 87: the fast code needs |x| <= 87 */
     LOWEST = (int)0xc2d00000, /* -104: exp(x) is 0 for smaller x */
-    HIGHEST = 0x42b20000,     /* 89: exp(x) is infinite for greater x */
+    HIGHEST = 0x42b20000,     /* 89: exp(x) is infinite for larger x */
     FRACTION_BITS = 23
 };
 enum {
@@ -41,8 +41,8 @@ static const uint32_t usual[EXP_NUMBERS] = {
     INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,        (uint32_t)MINUS_LN_2,
     LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,    0x3d2aaa78,
     0x3e2aaaaa, HALF,       ONE,        FRACTION_BITS};
-/* usual[FIRST] to usual[LAST] are coefficients of the polynomial for exp, from
- * the highest power down. The last two coefficients are 1. */
+/* usual[FIRST] to usual[LAST] are coefficients of the polynomial for exp, the
+ * highest power first. The last two coefficients are 1. */
 enum { FIRST = 6, LAST = 11 };
 
 uint32_t tn__jit_exp_number(int i)

@@ -146,7 +146,7 @@ static void join_lines(row_layout *l)
 
 /* Returns whether the code prefetches memory of the next block. In a program of
  * several stages only the first stage reads memory, and the others read caches.
- * Prefetches in the other stages keep the memory busy.
+ * Prefetches in the other stages would use memory bandwidth without need.
  *
  * Without non-temporal stores, code prefetches only if it has at least LONG
  * instructions for each vector. In shorter code the prefetches would cost more

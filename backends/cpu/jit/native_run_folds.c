@@ -75,7 +75,7 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     char **at = &call->at[j * each];
     int64_t first = chunk * TN_CHUNK, length = f->line, line = row;
     /* `line` becomes the index of the subrow that contains the chunk's first
-     * element, and `first` the position of the element in it. */
+     * element, and `first` the index of the element in it. */
     if (length > 0) {
         line = (l->first + first) / length;
         first = (l->first + first) % length;

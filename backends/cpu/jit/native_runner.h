@@ -25,11 +25,10 @@ typedef struct row_layout {
      * result i is written by non-temporal stores. */
     uint32_t pointers, single, streamed;
     int64_t count, length;
-    /* The position of the block's first element in its subrow, if rows consist
-     * of subrows. next[] then holds strides from subrow to subrow. */
+    /* The index of the block's first element in its subrow, if rows consist of
+     * subrows. next[] then holds strides from subrow to subrow. */
     int64_t first;
-    /* The number of the operand whose next row is prefetched, or
-     * TN_CPU_NONE. */
+    /* The index of the operand whose next row is prefetched, or TN_CPU_NONE. */
     uint32_t prefetch;
 } row_layout;
 
@@ -40,8 +39,8 @@ typedef struct runner {
     /* `one` is the machine code for one row (or chunk of a row) at a time,
      * `some` that for COPIES of them at a time. */
     cpu_native_run *one, *some;
-    /* Code like `some` that can also process a part of a chunk and go on later
-     * (cpu_native_options.parts). May be NULL. */
+    /* Code like `some` that can also process a part of a chunk and continue
+     * later (cpu_native_options.parts). May be NULL. */
     cpu_native_run *parts;
     bool prefetch;
     /* Rows may consist of subrows (contiguous parts). This is the length of a
@@ -52,8 +51,8 @@ typedef struct runner {
 } runner;
 
 /* Sets the pointers of a call so that the j-th row that it processes is row
- * line + j, from element `element` on. `each` is the number of pointers for one
- * row. */
+ * line + j, beginning with element `element`. `each` is the number of pointers
+ * for one row. */
 static inline void point(cpu_native_call *call, const row_layout *l,
                          uint32_t each, int64_t copies, int64_t line,
                          int64_t element)

@@ -51,11 +51,11 @@ typedef struct x86_op {
 enum { X86_128, X86_256, X86_512 };
 enum { X86_NO_IMM = -1, X86_NO_REG = 0 };
 
-/* The mask and the vector length of an instruction. mask is the number of a
- * mask register, or 0 for no mask. Lanes outside the mask become 0 if `zero` is
- * set, otherwise they keep their values. length is X86_128, X86_256 or X86_512.
- * EVEX encodes a displacement in one byte if it is a small multiple of `unit`
- * bytes (disp8*N). */
+/* The mask and the vector length of an instruction. mask is the index of a mask
+ * register, or 0 for no mask. Lanes outside the mask become 0 if `zero` is set,
+ * otherwise they keep their values. length is X86_128, X86_256 or X86_512. EVEX
+ * encodes a displacement in one byte if it is a small multiple of `unit` bytes
+ * (disp8*N). */
 typedef struct x86_form {
     uint8_t mask, length;
     bool zero;
@@ -81,8 +81,8 @@ void tn__x86_mask_store(x86 *x, unsigned mask, const x86_memory *to);
 void tn__x86_mask_of(x86 *x, unsigned mask, unsigned from);
 /* Emits KORTESTW, which sets the zero flag if all bits of the mask are 0. */
 void tn__x86_mask_test(x86 *x, unsigned mask);
-/* Emits a prefetch of a cache line: into L1 (X86_FIRST), into L2 (X86_SECOND)
- * or for writing (X86_TO_WRITE). */
+/* Kinds of prefetch instructions: into L1 (X86_FIRST), into L2 (X86_SECOND) or
+ * for writing (X86_TO_WRITE). The function emits one for a cache line. */
 typedef enum x86_fetch { X86_FIRST, X86_SECOND, X86_TO_WRITE } x86_fetch;
 void tn__x86_prefetch(x86 *x, x86_fetch fetch, const x86_memory *memory);
 /* Emits a 64-bit integer instruction with a memory operand. Opcode 8B loads
@@ -94,10 +94,10 @@ void tn__x86_add(x86 *x, unsigned to, int32_t number);
 void tn__x86_alu(x86 *x, unsigned opcode, unsigned to, unsigned from);
 void tn__x86_push(x86 *x, unsigned reg);
 void tn__x86_pop(x86 *x, unsigned reg);
-/* jump() emits a forward jump and returns its position. jump_here() makes that
- * jump lead to the code that is emitted next. jump_back() emits a jump back to
- * position `to`. opcode is that of the form with a 4-byte distance, without the
- * 0F of conditional jumps. */
+/* jump() emits a forward jump and returns its offset in the code. jump_here()
+ * makes that jump lead to the code that is emitted next. jump_back() emits a
+ * jump back to offset `to`. opcode is that of the form with a 4-byte distance,
+ * without the 0F of conditional jumps. */
 size_t tn__x86_jump(x86 *x, unsigned opcode);
 void tn__x86_jump_here(x86 *x, size_t jump);
 void tn__x86_jump_back(x86 *x, unsigned opcode, size_t to);

@@ -10,15 +10,15 @@
 #include "../run/view.h"
 
 #define TASK_BYTES (256 << 10) /* bytes of output that one task writes */
-/* Least length, in elements, of an output row that repeats one element. If rows
- * are shorter, the general code in run/ runs the copy. */
+/* Minimum length, in elements, of an output row that repeats one element. If
+ * rows are shorter, the general code in run/ runs the copy. */
 #define MIN_REPEAT 256
 /* Length in elements of the strips into which output rows are cut if the source
  * is transposed. */
 #define STRIP 256
 
 /* Returns whether the program consists of a LOAD without an index and a STORE
- * of the loaded value. Stores the operand numbers in built->copy. */
+ * of the loaded value. Stores the operand indices in built->copy. */
 static bool recognise(tn_built *built, const tn_program *program)
 {
     const tn_kernel_ins *load = NULL, *store = NULL;
@@ -196,7 +196,8 @@ static int64_t copy_rows(const copy *c, const position *p, int64_t most)
     return rows;
 }
 
-/* Copies the pieces (struct copy) of task number i. */
+/* Copies the pieces of task i. A piece is one strip of one band (struct
+ * copy). */
 static void run_pieces(void *context, int64_t i)
 {
     const copy *c = context;

@@ -230,7 +230,7 @@ static void run_streamed(const pass *p, int64_t first, int64_t end)
     p->fence();
 }
 
-/* Computes the elements of task number i. */
+/* Computes the elements of task i. */
 static void run_pass(void *context, int64_t i)
 {
     const pass *p = context;

@@ -20,8 +20,8 @@
 #define NEAR (16 << 10)
 #define MAX_RUNS 32 /* largest number of runs (ranges that are copied at once)
                      * along one dimension */
-/* Least average length of a run, in elements. For shorter runs the general code
- * in run/ is faster. */
+/* Minimum average length of a run, in elements. For shorter runs the general
+ * code in run/ is faster. */
 #define MIN_RUN 8
 
 /* Returns whether the program is a LOAD by affine indices or tables, and a
@@ -83,7 +83,7 @@ typedef struct run {
 /* The runs (ranges of elements that are copied, or set to 0) along one of the
  * last two dimensions. */
 typedef struct axis {
-    /* number of the index that varies along this dimension, or TN_CPU_NONE */
+    /* which index varies along this dimension, or TN_CPU_NONE */
     uint32_t index;
     uint32_t run_count;
     run run[MAX_RUNS];
@@ -112,7 +112,7 @@ typedef struct work {
     bool stream; /* whether to use non-temporal stores, through a buffer */
     /* Whether rows of one long run with single elements before or after it
      * (copy_edged) use non-temporal stores, without a buffer. Such stores are
-     * used from half of stream_bytes on. */
+     * used if the output has at least half of stream_bytes. */
     bool streams_edged;
 } work;
 
@@ -425,7 +425,7 @@ static void copy_point(const work *w, const point_rows *p, char *out,
 }
 
 /* Returns the address of the source at one combination of the outer
- * coordinates, number `point` in row-major order. Sets *out to the address of
+ * coordinates, whose row-major index is `point`. Sets *out to the address of
  * the output, and first[k] to the offset of the first element of index k.
  * Returns NULL if an index that is the same for all these rows is out of range.
  */
@@ -456,7 +456,7 @@ static const char *point_begin(const work *w, int64_t point, char **out,
     return w->in + in * w->bytes;
 }
 
-/* Copies the pieces (a few rows each) of task number i. */
+/* Copies the pieces (a few rows each) of task i. */
 static void run_task(void *context, int64_t i)
 {
     const work *w = context;

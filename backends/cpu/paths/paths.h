@@ -7,7 +7,7 @@
 #include "../cpu.h"
 
 /* How direct.c runs a program of one instruction over loaded values, such as
- * out = x + y. Operands are given by their number in the program. */
+ * out = x + y. Operands are given by their index in the program. */
 typedef struct cpu_direct {
     /* the routine that computes the output, or NULL if direct.c does not
      * support the program */
@@ -17,15 +17,15 @@ typedef struct cpu_direct {
     tn_cpu_run *convert;
     bool fills;       /* run stores one scalar in all elements (full, zeros) */
     unsigned allowed; /* bit i: input i may be a scalar */
-    uint32_t out;     /* number of the output operand */
+    uint32_t out;     /* index of the output operand */
     uint32_t in_count;
     struct {
-        /* Number of the operand that is loaded, or NONE if the input is a
-         * launch parameter or a constant. */
+        /* Index of the operand that is loaded, or NONE if the input is a launch
+         * parameter or a constant. */
         uint32_t operand;
         bool is_param;
         uint8_t type;      /* register type of the input */
-        uint32_t number;   /* number of the launch parameter, if is_param */
+        uint32_t number;   /* index of the launch parameter, if is_param */
         uint64_t constant; /* the constant, in its register type */
     } in[3];
 } cpu_direct;
@@ -37,10 +37,10 @@ typedef struct cpu_taps {
     /* number of taps, or 0 if the program does not compute such sums */
     uint32_t count;
     uint32_t in, out; /* numbers of the input and the output operand */
-    /* index[t] and weight[t]: numbers of the operands that hold the index and
+    /* index[t] and weight[t]: indices of the operands that hold the index and
      * the weight of tap t. */
     uint32_t index[TN_CPU_TAPS], weight[TN_CPU_TAPS];
-    /* load[t] and weight_load[t]: the numbers of the operations of hoisted code
+    /* load[t] and weight_load[t]: the indices of the operations of hoisted code
      * (hoist.c) that load the input element and the weight of term t. */
     uint32_t load[TN_CPU_TAPS], weight_load[TN_CPU_TAPS];
     /* The program adds the terms in a binary tree. This is its depth. */
@@ -53,7 +53,7 @@ typedef struct cpu_taps {
  * the sum. If rows have only a few taps, taps_rows.c runs another program
  * instead, in which the sum is unrolled. */
 typedef struct cpu_row_taps {
-    /* Operand numbers, and the TN_LOAD_... flags with which `in` is loaded. */
+    /* Operand indices, and the TN_LOAD_... flags with which `in` is loaded. */
     uint32_t in, index, weight, out, flags;
     /* written[n]: the unrolled program for rows of n taps, or NULL. It is
      * compiled when first needed. */

@@ -98,7 +98,7 @@ static void raise_fault(take *t, int64_t index, int64_t position)
 }
 
 /* Where a piece begins: its offsets in the source, the index and the output,
- * and its row-major position in the launch, all in elements. */
+ * and its row-major index in the launch, all in elements. */
 typedef struct place {
     int64_t in, index, out, position;
     /* Memory that the next piece reads, or NULL. It is prefetched by software,
@@ -247,7 +247,7 @@ static void take_rows(take *t, int64_t row, int64_t count, int64_t first,
     }
 }
 
-/* Computes the pieces (parts of rows) of task number i. */
+/* Computes the pieces (parts of rows) of task i. */
 static void run_pieces(void *context, int64_t i)
 {
     take *t = context;
@@ -330,8 +330,8 @@ static bool launch_take(tn_built *built, const tn_launch *launch,
         return false;
     t.by_rows = last->in == 1 && last->index == 0 && last->out == 1;
     /* Random reads leave memory idle. Therefore non-temporal stores are faster
-     * from half of stream_bytes on: index_select of 4096 x 1024 takes 0.58 ms
-     * instead of 0.88 (Zen 5, 2026-11). */
+     * for results of at least half of stream_bytes: index_select of 4096 x 1024
+     * takes 0.58 ms instead of 0.88 (Zen 5, 2026-11). */
     t.stream = last->out == 1 && total * t.bytes >= built->stream_bytes / 2;
     t.block = tn__cpu_min(TASK_ELEMENTS, last->extent);
     t.blocks = (last->extent + t.block - 1) / t.block;

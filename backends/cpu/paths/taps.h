@@ -39,8 +39,8 @@ typedef struct cpu_tap_lists {
     int count; /* number of terms of each sum */
 } cpu_tap_lists;
 /* One table entry serves adjacent points whose taps read nearby elements.
- * Returns how many points from point `at` on, at most n, have all their offsets
- * within a range of `most` elements. */
+ * Returns how many consecutive points, beginning with point `at` and at most n,
+ * have all their offsets within a range of `most` elements. */
 int64_t tn__cpu_tap_span(const cpu_tap_lists *lists, int64_t at, int64_t n,
                          int64_t most);
 /* Sets tap[0 .. count), one entry of a table, to the taps of n points,

@@ -18,7 +18,7 @@
  * The rows of this unit and the prefetched rows of the next one must fit in L1
  * together. */
 #define MAX_ROW_INPUT 2048
-#define MIN_LINE 4  /* least length of a row of results (first case) */
+#define MIN_LINE 4  /* minimum length of a row of results (first case) */
 #define TASK 131072 /* results that one task computes */
 /* With fewer rows, making a table takes longer than it saves (second case). */
 #define MIN_ROWS 4
@@ -78,7 +78,7 @@ static void push(along *a, int64_t extent, int64_t in, int64_t out)
     a->out_stride[a->ndim++] = out;
 }
 
-/* Returns the number of the only dimension on which indices and weights depend.
+/* Returns the index of the only dimension on which indices and weights depend.
  * Returns the number of dimensions if there is none or more than one. */
 static uint32_t find_own(const cpu_taps *taps, const tn_launch *launch)
 {
@@ -168,7 +168,7 @@ static bool read_tables(along *a, const tn_launch *launch, uint32_t own)
     return true;
 }
 
-/* Returns the greatest number of entries of a row's table. */
+/* Returns the maximum number of entries of a row's table. */
 static int64_t max_entries(const along *a)
 {
     return 3 * (a->rows.n / a->built->routines->tap_points + 1);
@@ -204,7 +204,7 @@ static bool fill_entries(along *a)
     return true;
 }
 
-/* Returns the rows of results that unit number `unit` consists of. */
+/* Returns the rows of results of which unit `unit` consists. */
 static tn_cpu_tap_rows find_unit(const along *a, int64_t unit)
 {
     const int64_t first = unit % a->parts * a->unit_rows;
@@ -243,7 +243,7 @@ static void run_unit(const along *a, tn_cpu_tap_rows rows, int64_t unit)
                          0);
 }
 
-/* Computes the units (a few rows of results each) of task number `task`. */
+/* Computes the units (a few rows of results each) of task `task`. */
 static void run_units(void *context, int64_t task)
 {
     const along *a = context;

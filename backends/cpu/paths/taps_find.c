@@ -24,7 +24,7 @@ static const tn_kernel_ins *plain_load(const tn_program *program, uint32_t n)
     return ins && ins->op == TN_K_LOAD && ins->a == TN_NONE ? ins : NULL;
 }
 
-/* The operand numbers of a tap's input, index and weight, and the TN_LOAD_...
+/* The operand indices of a tap's input, index and weight, and the TN_LOAD_...
  * flags with which the input is loaded. */
 typedef struct tap_operands {
     uint32_t in, index, weight, flags;
@@ -76,7 +76,7 @@ static bool add_tap(tn_built *built, const tn_program *program, uint32_t n)
 }
 
 /* Returns the depth of the tree of additions that computes value n. If the tree
- * is deeper than `most`, returns a number greater than `most`. */
+ * is deeper than `most`, returns a number larger than `most`. */
 static int depth_of(const tn_program *program, uint32_t n, int most)
 {
     const tn_kernel_ins *ins = &program->ins[n];
@@ -88,7 +88,7 @@ static int depth_of(const tn_program *program, uint32_t n, int most)
 }
 
 /* Adds all terms (taps) of the sum that instruction n computes by a tree of
- * additions of the given depth. `leaf` is the number of the tree's first leaf.
+ * additions of the given depth. `leaf` is the index of the tree's first leaf.
  * Returns false if a leaf is not a tap. */
 static bool add_taps(tn_built *built, const tn_program *program, uint32_t n,
                      int leaf, int depth)

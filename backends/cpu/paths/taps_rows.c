@@ -7,7 +7,7 @@
 #include "taps.h"
 
 /* Builds the unrolled program for rows of `count` terms. It adds them in the
- * order that plugin.h fixes for reductions. */
+ * order that plugin_program.h fixes for reductions. */
 static tn_status build_written(const tn_built *built, int count,
                                tn_built **written)
 {

@@ -7,10 +7,10 @@
  * In others c is cut into tiles. One thread computes each tile, by
  * float_product.c for floats and by routines_gemm.c for integers. The order in
  * which an element's products are summed depends only on k and the strides.
- * Therefore a result's bits do not depend on the number of threads or on the
- * other rows and columns. The exception is a product of only one row or one
- * column, which may have its own order (float_product.c). k is not cut, so a
- * product with few rows and columns uses few threads.
+ * Therefore results are bit-identical for any number of threads, and do not
+ * depend on the other rows and columns. The exception is a product of only one
+ * row or one column, which may have its own order (float_product.c). k is not
+ * cut, so a product with few rows and columns uses few threads.
  *
  * Half types, and matrices of floats without a unit stride, are first copied to
  * contiguous memory as f32 or f64 ("packed"). Large products of floats pack
@@ -36,13 +36,14 @@
  * least SHARED_SIDE rows and columns. Large products pack their operands once
  * for all tiles. */
 #define SHARED_WORK 8388608
-#define SHARED_SIDE 64      /* least rows and columns of a large product */
+#define SHARED_SIDE 64      /* minimum number of rows and columns of a large
+                             * product */
 /* The large products of a batch run one after another, each on all threads, if
  * each c has at least this many elements, which is enough work for all threads.
  */
 #define SHARED_BATCH 262144
-#define TASK_WORK 262144 /* least m * n * k of a task */
-/* Least number of elements that a packing task copies. */
+#define TASK_WORK 262144 /* minimum m * n * k of a task */
+/* Minimum number of elements that a packing task copies. */
 #define PACK_ELEMENTS 16384
 
 /* A matrix of the product (a, b or c), in place or packed to contiguous memory,
@@ -76,7 +77,8 @@ static int64_t batch_offset(const product *p, const side *s, int64_t batch)
     return offset;
 }
 
-/* Returns the matrix of one batch, from element (row, column) on. */
+/* Returns the part of one batch's matrix that begins at element (row,
+ * column). */
 static tn_cpu_matrix part(const product *p, const side *s, int64_t batch,
                           int64_t row, int64_t column)
 {
@@ -91,8 +93,8 @@ static bool is_float(const product *p)
     return p->type == CPU_F32 || p->type == CPU_F64;
 }
 
-/* Returns the product for a tile of c: m rows from `row` on and n columns from
- * `column` on. */
+/* Returns the product for a tile of c: m rows beginning with `row` and n
+ * columns beginning with `column`. */
 static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
                           int64_t column, int64_t m, int64_t n)
 {

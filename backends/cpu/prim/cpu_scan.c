@@ -3,13 +3,13 @@
  *
  * A line is one sequence of elements along that dimension. A task computes
  * whole lines. Sums of floats are computed in chunks, in the order that
- * plugin.h fixes (scan_sums.c). In all other reductions each element depends on
- * the element before. Computing several lines at a time hides the latency of
- * that dependency. If the dtype needs no conversion, there are two ways. If
- * element i of one line is next to element i of the next line in memory, a
- * vector holds several lines. If the elements of a line are contiguous, several
- * lines are interleaved. All other lines run one by one, in blocks that are
- * converted to the register type. */
+ * plugin_primitives.h fixes (scan_sums.c). In all other reductions each element
+ * depends on the element before. Computing several lines at a time hides the
+ * latency of that dependency. If the dtype needs no conversion, there are two
+ * ways. If element i of one line is next to element i of the next line in
+ * memory, a vector holds several lines. If the elements of a line are
+ * contiguous, several lines are interleaved. All other lines run one by one, in
+ * blocks that are converted to the register type. */
 #include <string.h>
 
 #include "../cpu_device.h"
@@ -32,12 +32,12 @@
 /* Returns whether x has an integer type. */
 #define WHOLE(x) ((__typeof__(x))0.5 == 0)
 /* Replaces x[0 .. n) by its prefix minima or maxima, and stores their indices
- * in place[]. Of equal values the last one wins. After a NaN only another NaN
- * wins. Elements are tested in groups of RUN, because most groups do not change
- * the minimum or maximum. If a group changes it, integers update the result for
- * every element without a branch, because the branch would often be
- * mispredicted. Floats test each element, because their update takes several
- * comparisons. */
+ * in place[]. Of equal values the last one determines the index. After a NaN
+ * only another NaN replaces it. Elements are tested in groups of RUN, because
+ * most groups do not change the minimum or maximum. If a group changes it,
+ * integers update the result for every element without a branch, because the
+ * branch would often be mispredicted. Floats test each element, because their
+ * update takes several comparisons. */
 #define FOLD_PLACED(fold_of, op, worse)                                       \
     for (int64_t i = 0, end; i < n; i = end) {                                \
         if (c->unchanged && k + i > 0)                                        \
@@ -245,8 +245,8 @@ static void run_columns(const scan_work *w, int64_t first, int64_t end)
 }
 
 /* Computes TOGETHER lines (sequences along the last dimension), interleaved,
- * from line `first` on. Returns false, with nothing done, if the distances
- * between their first elements differ. */
+ * beginning with line `first`. Returns false, with nothing done, if the
+ * distances between their first elements differ. */
 static bool run_together(const scan_work *w, int64_t first)
 {
     const tn_scan_args *s = w->s;

@@ -2,10 +2,10 @@
  * scatter_reduce, index_add and others consist: dst[index[i]] op= src[i] along
  * dimension `dim`.
  *
- * A point is one element of src. A line is all points along dim at one position
- * of the other dimensions. Points of different lines never have the same
- * destination. A task processes some lines, each in order of increasing
- * position. There are two faster ways:
+ * A point is one element of src. A line is all points along dim at one
+ * combination of the other coordinates. Points of different lines never have
+ * the same destination. A task processes some lines, each in order of
+ * increasing position. There are two faster ways:
  * - Rows. If adjacent lines have the same indices (index_add adds whole rows),
  *   their points at one position form a row, which one vector loop processes.
  * - Side by side. If lines are adjacent in memory, several are processed
@@ -16,7 +16,7 @@
 #include "../cpu_device.h"
 #include "../simd/scalar.h"
 
-#define TASK_POINTS 32768 /* least number of elements of src in a task */
+#define TASK_POINTS 32768 /* minimum number of elements of src in a task */
 /* Lines that are processed side by side prefetch the point (element of src)
  * that comes this many points later in each line, because the points of a line
  * are then far apart in memory. A distance of 8 points is as fast (Zen 5,
@@ -110,8 +110,8 @@ static void raise_fault(work *w, int64_t index, int64_t position)
     atomic_flag_clear_explicit(&w->lock, memory_order_release);
 }
 
-/* Returns the row-major position in src of element number `along` of the line
- * (sequence along dim) that contains `point`. */
+/* Returns the row-major index in src of element `along` of the line (sequence
+ * along dim) that contains `point`. */
 static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
                            int64_t along)
 {
@@ -122,8 +122,8 @@ static int64_t position_of(const tn_scatter_args *s, const int64_t *point,
     return position;
 }
 
-/* Records that an index is out of range: that of iteration i of the outer loop
- * and iteration j of the inner loop over a line. */
+/* Records that an index is out of range: the index of iteration i of the outer
+ * loop and iteration j of the inner loop over a line. */
 static void raise_at(work *w, const line *l, const int64_t *point, int64_t i,
                      int64_t j, int64_t index)
 {
@@ -161,9 +161,9 @@ static ahead ahead_of(const work *w, const line *l)
                    most <= NEAR && most <= n * 64 ? most * GROUP / n : 0};
 }
 
-/* Returns how many elements, from element k on, are processed together. Sets
- * *plain if their indices are contiguous and all in range, and their number is
- * a multiple of GROUP. They then need no checks. */
+/* Returns how many elements, beginning with element k, are processed together.
+ * Sets *plain if their indices are contiguous and all in range, and their
+ * number is a multiple of GROUP. They then need no checks. */
 static int64_t points_from(const work *w, const line *l, int64_t k, bool *plain)
 {
     int64_t n = l->inner.count - k;

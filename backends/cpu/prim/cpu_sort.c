@@ -2,7 +2,7 @@
  * last dimension. A line is one sequence of elements along that dimension.
  *
  * Values become unsigned keys whose order is the requested one. NaN has the
- * greatest key, -0 has the key of +0, and for a descending order all bits are
+ * largest key, -0 has the key of +0, and for a descending order all bits are
  * flipped. An item is a key with the index of its element. If both have at most
  * 32 bits, an item is narrow: one 64-bit integer with the key in the upper
  * half. Otherwise it is wide: a struct. Indices break ties, which makes the
@@ -22,7 +22,7 @@
 
 #define BLOCK 512
 #define TASK_POINTS 16384
-/* From this number of items on, radix sort is faster than merge sort. */
+/* For at least this many items, radix sort is faster than merge sort. */
 #define RADIX_FROM 512
 
 typedef struct wide_item {
@@ -171,10 +171,10 @@ static bool is_few(int64_t keep, int64_t count)
     ((a).key < (b).key || ((a).key == (b).key && (a).place < (b).place))
 #include "sort_orders.inc"
 
-/* Returns the item (key and index) at position `rank` of the sorted order.
- * Processes the digits of the keys from the highest one on. After each digit,
- * keeps only the items with the same digit as the item at `rank`. items[] must
- * have space for twice `count` items. */
+/* Returns the item (key and index) with rank `rank`, counted from 0, in the
+ * sorted order. Processes the digits of the keys, the highest first. After each
+ * digit, retains only the items with the same digit as the item with this rank.
+ * items[] must have space for twice `count` items. */
 static wide_item at_rank(wide_item *items, int64_t count, int64_t rank,
                            unsigned bits)
 {
@@ -291,9 +291,9 @@ static int64_t read_keys(const reader *r, int32_t *key)
 
 /* Returns the `keep` smallest items of a short line, sorted. The line is cut
  * into TN_CPU_PARTS interleaved parts. The keep-th smallest of the parts'
- * minima is a bound: at least `keep` keys of the line are not greater. Only the
- * keys up to this bound are sorted, usually few more than `keep`. items[] must
- * have space for all items, followed by the keys. */
+ * minima is a bound: at least `keep` keys of the line are less than or equal to
+ * it. Only the keys up to this bound are sorted, usually few more than `keep`.
+ * items[] must have space for all items, followed by the keys. */
 static const uint64_t *read_short(const reader *r, int64_t keep,
                                   uint64_t *items)
 {
@@ -303,9 +303,10 @@ static const uint64_t *read_short(const reader *r, int64_t keep,
     return order_narrow(items, tn__cpu_min(i, r->count), keep, 32);
 }
 
-/* Returns the index of the element at position `rank` of the order. Compares
- * keys with a sample of them (routines_order.c), which takes a fifth of
- * at_rank's time. key[] must have space for twice the number of padded keys. */
+/* Returns the index of the element with rank `rank`, counted from 0, in the
+ * order. Compares keys with a sample of them (routines_order.c), which takes a
+ * fifth of at_rank's time. key[] must have space for twice the number of padded
+ * keys. */
 static int64_t place_at(const reader *r, int64_t rank, int32_t *key)
 {
     int64_t n = read_keys(r, key);
@@ -493,10 +494,10 @@ static size_t transposed_bytes(const work *w, int64_t n)
             sizeof(int64_t));
 }
 
-/* Sorts n adjacent lines (element i of all of them is contiguous) from number
- * `first` on: transposes them, sorts each, and transposes the results back.
- * `items` is scratch memory for the items, `room` that for the transposed lines
- * and results. */
+/* Sorts n adjacent lines (element i of all of them is contiguous) beginning
+ * with line `first`: transposes them, sorts each, and transposes the results
+ * back. `items` is scratch memory for the items, `room` scratch memory for the
+ * transposed lines and results. */
 static void run_transposed(const work *w, int64_t first, int64_t n, void *items,
                            char *room)
 {

@@ -7,9 +7,9 @@
  * multiply some rows of a by a panel and keep the sums in registers. Rows of a
  * are read in place, or packed into strips of STRIP rows if many panels would
  * read rows that are in different memory pages. Every element of c is a sum of
- * partial sums of DEPTH products each, in order of increasing k. So its bits
- * depend neither on how the product is cut into tiles nor on the other rows and
- * columns.
+ * partial sums of DEPTH products each, in order of increasing k. So results are
+ * bit-identical however the product is cut into tiles, and do not depend on the
+ * other rows and columns.
  *
  * Because (a b)^T = b^T a^T, either operand can be packed into panels: the code
  * chooses the one that moves less data. Products of one row or one column need
@@ -32,8 +32,8 @@ enum {
     DIRECT_ROWS = 16,
     DIRECT_BYTES = 32768,
     DIRECT_STRIDED_ROWS = 64,
-    /* Least k for which a product of one row is computed as dot products. With
-     * a smaller k its sums are those of the tiles. */
+    /* Minimum k for which a product of one row is computed as dot products.
+     * With a smaller k its sums are those of the tiles. */
     DOTS_LEAST = 64,
     /* c is prefetched if it has more bytes than this, because L2 does not hold
      * it. */
@@ -296,8 +296,8 @@ static bool run_dots(const job *g)
 }
 
 /* Computes a product of one row of a and a b with contiguous rows, which are
- * read in the order of memory. The bits are those of the tiles. Returns false,
- * with c unchanged, for other products or if out of memory. */
+ * read in the order of memory. Results are bit-identical to those of the tiles.
+ * Returns false, with c unchanged, for other products or if out of memory. */
 static bool run_row(const job *g)
 {
     const tn_cpu_product *p = &g->p;

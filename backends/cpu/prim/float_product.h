@@ -30,9 +30,9 @@ typedef struct tn_cpu_product {
  * packed operands. */
 bool tn__cpu_multiply(const tn_cpu_product *p);
 
-/* Computes a large product on all threads, with the same bits as
- * tn__cpu_multiply. k must not be 0, and p->alone must be false. Returns false
- * if out of memory for packed operands. */
+/* Computes a large product on all threads, with results that are bit-identical
+ * to tn__cpu_multiply. k must not be 0, and p->alone must be false. Returns
+ * false if out of memory for packed operands. */
 bool tn__cpu_multiply_shared(const tn_cpu_product *p);
 
 #endif

@@ -76,7 +76,7 @@ static inline bool is_far(const job *g, int64_t n)
     return n >= FAR_COLUMNS && g->p.a.row * g->bytes >= FAR_ROW_BYTES;
 }
 
-/* Initialises the job for product p. */
+/* Initialises *g for computing product p. */
 void tn__cpu_product_open(job *g, const tn_cpu_product *p);
 /* Replaces the product by c^T = b^T a^T if that makes packing cheaper. */
 void tn__cpu_product_choose_panels(job *g);

@@ -6,8 +6,8 @@
 #include "../cpu.h"
 
 /* Returns whether tn__cpu_row_product computes m. The answer depends on b and
- * c, but not on the number of rows of a, so that a row has the same bits in
- * each product. */
+ * c, but not on the number of rows of a, so that the result of a row is
+ * bit-identical in each product. */
 bool tn__cpu_row_product_takes(const tn_matmul_args *m);
 tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
                               const tn_matmul_args *m);

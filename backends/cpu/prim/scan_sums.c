@@ -1,5 +1,5 @@
-/* scan_sums.c: cumsum of floats, in the order of summation that plugin.h fixes
- * (tn_scan_args).
+/* scan_sums.c: cumsum of floats, in the order of summation that
+ * plugin_primitives.h fixes (tn_scan_args).
  *
  * A line is one sequence of elements along the scanned dimension. It is cut
  * into chunks of TN_CHUNK elements, and prefix sums are computed within each

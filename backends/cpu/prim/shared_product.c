@@ -27,7 +27,7 @@ enum {
  * copies. a is read in place if its rows are close together or few columns use
  * them. */
 typedef struct shared {
-    /* The product for the block; its k is that of the whole product. */
+    /* The product for the block; k is the k of the whole product. */
     tn_cpu_product p;
     /* The range of k begins at `first` and has k_slabs slabs of DEPTH rows
      * each. */
@@ -38,8 +38,8 @@ typedef struct shared {
     char *a, *b; /* packed operands; a is NULL if it is read in place */
 } shared;
 
-/* Sets the job's current range of k to slab number `slab`, which is DEPTH rows
- * of k. */
+/* Sets the job's current range of k to slab `slab`, which is DEPTH rows of
+ * k. */
 static void point_slab(job *g, const shared *s, int64_t slab)
 {
     g->first = s->first + slab * DEPTH;
@@ -49,7 +49,7 @@ static void point_slab(job *g, const shared *s, int64_t slab)
 }
 
 /* Packs PIECE rows of a, or GROUP panels of b, for one slab (DEPTH rows of k).
- * i is the number of the task. */
+ * i is the index of the task. */
 static void pack_piece(void *context, int64_t i)
 {
     const shared *s = context;

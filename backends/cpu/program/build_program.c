@@ -40,8 +40,8 @@ static bool makes(const cpu_code *code, const cpu_op *op, uint32_t slot)
     return op->out == slot;
 }
 
-/* Returns the number of the last operation before operation `before` that
- * writes the slot, or TN_CPU_NONE. */
+/* Returns the index of the last operation before operation `before` that writes
+ * the slot, or TN_CPU_NONE. */
 static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 {
     while (before-- > 0)
@@ -51,8 +51,8 @@ static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
 }
 
 /* Returns a bit mask of the operands (tensors) whose loaded values operation
- * number `from` or a later one reads. A load need not copy: the value may still
- * be in the tensor's memory, which must not change before that read. */
+ * `from` or a later one reads. A load need not copy: the value may still be in
+ * the tensor's memory, which must not change before that read. */
 static uint32_t read_from(const cpu_code *code, uint32_t from)
 {
     uint32_t bits = 0;

@@ -58,15 +58,15 @@ enum {
                  and c are scalars */
     CPU_BROADCAST, /* out[element] = a[row of the element] */
     CPU_FILL,      /* out[i] = the scalar in slot a */
-    CPU_PARAM,     /* out = launch parameter number `index` */
+    CPU_PARAM,     /* out = launch parameter `index` */
     CPU_ROWLEN,    /* out = the number of elements of a row */
-    CPU_LOAD,      /* out = the elements of operand number `index`. If a, b, c
-                      are present, they are the I64 indices of the elements (a
+    CPU_LOAD,      /* out = the elements of operand `index`. If a, b, c are
+                      present, they are the I64 indices of the elements (a
                       gather) */
-    CPU_OFFSET,    /* out = the offset of each element of operand number
-                      `index`: an affine function of its coordinates */
-    CPU_STORE,     /* writes slot a to operand number `index` */
-    CPU_REDUCE,    /* reduces slot a; `index` is the number of the reduction. If
+    CPU_OFFSET,    /* out = the offset of each element of operand `index`: an
+                      affine function of its coordinates */
+    CPU_STORE,     /* writes slot a to operand `index` */
+    CPU_REDUCE,    /* reduces slot a; `index` is the index of the reduction. If
                       slot a holds products of two factors, a reduction of rows
                       may instead read the factors from slots b and c. From
                       these it subtracts the scalars per row in slots narrow[1]
@@ -79,15 +79,16 @@ enum {
     CPU_WHILE,     /* b &= a. If no element is active, `jump` operations are
                       skipped */
     CPU_END,       /* ends an iteration: goes `jump` operations back */
-    CPU_NATIVE,    /* runs segment number `index`, several operations compiled
-                    * to machine code (native_body.h) */
+    CPU_NATIVE,    /* runs segment `index`, several operations compiled to
+                    * machine code (native_body.h) */
     CPU_NOP        /* a removed operation: nothing reads the result */
 };
 
 /* Flags of an operation. A value is read "in place" if its slot points to the
  * operand's memory, so that nothing is copied. */
 enum {
-    /* The load reads 0 for an index that is out of range. This is no error. */
+    /* The load reads 0 for an index that is out of range. This is not an
+     * error. */
     LOAD_ZERO = 1 << 0,
     /* Only reductions read the loaded value. If rows are processed as columns
      * (code.h), reductions accept any stride, so they read it in place. */
@@ -158,7 +159,7 @@ typedef struct cpu_op {
      * a, b, c. A REDUCE uses narrow[1] and narrow[2] differently: see
      * CPU_REDUCE. */
     uint32_t narrow[3];
-    /* The number of the operand (LOAD, OFFSET, STORE), parameter (PARAM),
+    /* The index of the operand (LOAD, OFFSET, STORE), parameter (PARAM),
      * reduction (REDUCE), segment (NATIVE) or program function (MATH). In
      * operations of loops, the nesting depth. */
     uint32_t index;

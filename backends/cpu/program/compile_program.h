@@ -10,7 +10,7 @@
 
 /* The instructions that are being compiled: those of the program, or of a
  * function that is inlined. A value is the result of an instruction and has the
- * same number. */
+ * same index. */
 typedef struct frame {
     const tn_kernel_ins *ins;
     uint32_t *narrow; /* narrow[value]: the slot of its scalar (for the launch
@@ -25,9 +25,9 @@ typedef struct frame {
 /* A loop of kernel instructions. A CARRY is a variable that each iteration
  * updates. */
 typedef struct loop {
-    uint32_t end;       /* number of the ENDLOOP instruction */
-    uint32_t operation; /* position of the loop's CPU_LOOP operation in body */
-    /* The instruction number of the first CARRY, and the number of CARRYs. */
+    uint32_t end;       /* index of the ENDLOOP instruction */
+    uint32_t operation; /* index of the loop's CPU_LOOP operation in body */
+    /* The index of the first CARRY instruction, and the number of CARRYs. */
     uint32_t first_carry, carry_count;
     uint32_t index, mask, bound; /* slots of the iteration number, of the mask
                                     of active elements and of the upper bound */
@@ -62,8 +62,8 @@ typedef struct compiler {
     /* filled[slot]: the slot with one scalar per row (ROW) to which the scalar
      * was broadcast, or NONE. */
     uint32_t *filled;
-    /* producer[slot]: 1 + the position in body of the operation that computes
-     * the slot, or 0 if the current part does not compute it. */
+    /* producer[slot]: 1 + the index in body of the operation that computes the
+     * slot, or 0 if the current part does not compute it. */
     uint32_t *producer;
     size_t spread_room, filled_room, producer_room, wanted_room;
     uint8_t level; /* what the current part computes values for: CPU_UNIFORM
@@ -82,10 +82,11 @@ uint8_t tn__cpu_type_of(tn_dtype dtype);
 bool tn__cpu_grow(compiler *c, void *items_pointer, size_t *room, size_t count,
                   size_t bytes);
 /* Adds a slot (memory for a value) of the given space (CPU_ROW ...) whose
- * scalars have `bytes` bytes. Returns the slot's number. If out of memory,
+ * scalars have `bytes` bytes. Returns the slot's index. If out of memory,
  * returns 0 and sets c->status. */
 uint32_t tn__cpu_slot_add(compiler *c, unsigned space, unsigned bytes);
-/* Adds a slot with the value of a CONST instruction. Returns its number. */
+/* Adds a slot with the value of a CONST instruction. Returns the slot's
+ * index. */
 uint32_t tn__cpu_slot_constant(compiler *c, const tn_kernel_ins *ins);
 /* Appends an operation of kind `code`, with no operands yet, to the list. */
 cpu_op *tn__cpu_op_add(compiler *c, op_list *list, unsigned code);
@@ -106,8 +107,8 @@ void tn__cpu_value_set(const compiler *c, frame *f, uint32_t value,
  * by_rows is true if the reader accepts one scalar per row when rows are
  * long. */
 uint32_t tn__cpu_whole(compiler *c, uint32_t slot, bool by_rows);
-/* Returns a slot with the whole block of value number `value`, by tn__cpu_whole
- * with by_rows = false. */
+/* Returns a slot with the whole block of value `value`, by tn__cpu_whole with
+ * by_rows = false. */
 uint32_t tn__cpu_whole_value(compiler *c, const frame *f, uint32_t value);
 
 /* Compiles the LOOP instruction list[at] and the CARRYs (loop variables) that

@@ -1,7 +1,7 @@
 /* fuse.c: fuses two arithmetic operations, such as a subtraction and a
  * multiplication, when only the second one reads the result of the first. That
- * saves a pass over a block. Both operations still round, so no bit of the
- * result changes. */
+ * saves a pass over a block. Both operations still round, so results are
+ * bit-identical. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define SEVERAL UINT32_MAX /* the slot has more than one reader */
 
 /* Returns 0 for a floating-point addition, 1 for a subtraction, 2 for a
- * multiplication and -1 for other operations. This number is an index of the
+ * multiplication and -1 for other operations. The result is an index into the
  * table tn_cpu_routines.pair. Stores the register type in *type. */
 static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
                    unsigned *type)
@@ -26,9 +26,9 @@ static int kind_of(const tn_cpu_routines *routines, const cpu_op *op,
     return -1;
 }
 
-/* Sets reader[slot] to 1 + the number of the only operation that reads the
- * slot. Sets it to 0 if no operation reads the slot, to SEVERAL if more than
- * one does. */
+/* Sets reader[slot] to 1 + the index of the only operation that reads the slot.
+ * Sets it to 0 if no operation reads the slot, to SEVERAL if more than one
+ * does. */
 static void find_readers(const cpu_code *code, uint32_t *reader)
 {
     memset(reader, 0, (code->slot_count + 1u) * sizeof *reader);
@@ -41,8 +41,7 @@ static void find_readers(const cpu_code *code, uint32_t *reader)
     }
 }
 
-/* Moves bit number `from` of bits to bit number `to`, and returns only that
- * bit. */
+/* Moves bit `from` of bits to bit `to`, and returns only that bit. */
 static unsigned bit(unsigned bits, int from, int to)
 {
     return (bits >> from & 1) << to;
@@ -77,7 +76,7 @@ static void join(const tn_cpu_routines *routines, unsigned type,
 }
 
 /* Fuses pairs of operations within a part (a list of operations on elements, on
- * rows or on scalars). maker[slot] is 1 + the number of the operation of this
+ * rows or on scalars). maker[slot] is 1 + the index of the operation of this
  * part that computes the slot, or 0 if there is none. find_readers has set
  * reader[]. */
 static void fuse_part(const tn_cpu_routines *routines, cpu_code *code,
@@ -249,8 +248,8 @@ static void fuse_reductions(const tn_cpu_routines *routines, cpu_code *code,
     }
 }
 
-/* Moves the part's operations in code->op[] down to position *count, without
- * those that fusion has replaced by CPU_NOP. */
+/* Moves the part's operations in code->op[] down to index *count, without those
+ * that fusion has replaced by CPU_NOP. */
 static void close_gaps(cpu_code *code, cpu_part *part, uint32_t *count)
 {
     uint32_t first = *count;

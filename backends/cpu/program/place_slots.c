@@ -8,8 +8,8 @@
 
 #include "code.h"
 
-/* The lifetime of a slot: the number of the operation that first writes it, and
- * the number of the operation that last reads it. */
+/* The lifetime of a slot: the index of the operation that first writes it, and
+ * the index of the operation that last reads it. */
 typedef struct life {
     uint32_t first, last;
 } life;
@@ -126,7 +126,7 @@ static void place(cpu_code *code, const life *lives, uint32_t *next_begin,
         const cpu_op *op = &code->op[i];
         /* The result of a mathematical function must not overlap an operand.
          * The result of a broadcast is longer than its operand. Such results
-         * get their memory before that of their operands is freed. */
+         * get their memory before the memory of their operands is freed. */
         bool apart = op->code != CPU_RUN && op->code != CPU_NATIVE;
         for (int pass = 0; pass < 2; pass++) {
             if ((pass == 0) == apart) {

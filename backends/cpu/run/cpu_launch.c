@@ -46,7 +46,7 @@ static void run_group_streamed(cpu_task *task)
     }
 }
 
-/* Runs the groups of task number i. */
+/* Runs the groups of rows of task i. */
 static void run_task(void *context, int64_t i)
 {
     cpu_plan *plan = context;

@@ -1,5 +1,6 @@
-/* cut_plan.c: decides how a launch is cut into groups and tasks. Only the shape
- * decides, so results do not depend on the number of threads.
+/* cut_plan.c: decides how a launch is cut into groups and tasks. The cut
+ * depends on the shape alone, so results do not depend on the number of
+ * threads.
  *
  * A group is a set of rows, or of elements if the program has no reductions. If
  * a group's rows fit a block, each value is computed once for all stages: the
@@ -156,7 +157,7 @@ static int64_t adjacent_rows(const cpu_plan *plan)
     return extent;
 }
 
-/* Returns whether rows are processed as columns. Each input votes for columns
+/* Returns whether rows are processed as columns. Each input counts for columns
  * if its stride between adjacent rows is smaller than its stride between a
  * row's elements. Inputs with a stride of 0 have little memory, so they decide
  * only if no other input does. */
@@ -418,12 +419,12 @@ static int64_t align_to_contiguous_rows(const cpu_plan *plan, int64_t rows,
                                                           : rows;
 }
 
-/* Returns whether columns are streamed although they fit a block. A kept block
- * of columns is a copy of the operands, since later stages read it. Streamed
- * columns are read in place, in each stage again. That is faster if no stage
- * then computes much again, such as a function. batch_norm of 256 x 1024 with
- * its gradients takes 306 us streamed and 414 us kept, softmax of 64 columns
- * with its gradient 1.53 ms and 1.34 ms (Zen 5, 2026-11). */
+/* Returns whether columns are streamed although they fit a block. A "kept"
+ * block of columns is a copy of the operands, since later stages read it.
+ * Streamed columns are read in place, in each stage again. That is faster if no
+ * stage then computes much again, such as a function. batch_norm of 256 x 1024
+ * with its gradients takes 306 us streamed and 414 us kept, softmax of 64
+ * columns with its gradient 1.53 ms and 1.34 ms (Zen 5, 2026-11). */
 static bool reads_columns_again(const cpu_plan *plan)
 {
     enum { FEW = 4 };

@@ -1,5 +1,5 @@
 /* fold_rows.c: reductions (sum, prod, max, min, argmax, argmin) over blocks, in
- * the order of summation that plugin.h fixes.
+ * the order of summation that plugin_program.h fixes.
  *
  * Contiguous rows are reduced several chunks at a time. Columns are rows that
  * are interleaved in memory, x[element][row]. They are reduced together, in

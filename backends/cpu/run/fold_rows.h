@@ -1,7 +1,7 @@
-/* fold_rows.h: reductions of rows, in the order of summation that plugin.h
- * fixes: element k of a row belongs to chunk k / TN_CHUNK and lane k %
- * TN_LANES, and a binary tree combines the results of the chunks. Columns are
- * rows whose elements of equal index are contiguous in memory. */
+/* fold_rows.h: reductions of rows, in the order of summation that
+ * plugin_program.h fixes: element k of a row belongs to chunk k / TN_CHUNK and
+ * lane k % TN_LANES, and a binary tree combines the results of the chunks.
+ * Columns are rows whose elements of equal index are contiguous in memory. */
 #ifndef TN_CPU_FOLD_ROWS_H
 #define TN_CPU_FOLD_ROWS_H
 
@@ -22,7 +22,7 @@ typedef struct cpu_fold {
     char *lanes;   /* for columns: lanes[lane][row], partial results of the
                       current chunk */
     /* tree[level][row]: the result of 2^level chunks. For ARGMAX and ARGMIN:
-     * tree[row], the greatest or smallest value so far. */
+     * tree[row], the largest or smallest value so far. */
     char *tree;
     int64_t *place; /* for ARGMAX and ARGMIN: place[row], the index of that
                      * value */

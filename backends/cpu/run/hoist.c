@@ -13,8 +13,8 @@
 #include "../paths/taps.h"
 #include "plan.h"
 
-#define LEAST_SHARED 4    /* least number of blocks that share indices */
-#define LEAST_POINTS 4096 /* least number of elements of a launch */
+#define LEAST_SHARED 4    /* minimum number of blocks that share indices */
+#define LEAST_POINTS 4096 /* minimum number of elements of a launch */
 
 /* Merges the launch's adjacent dimensions where the strides of all operands
  * allow it. */
@@ -134,7 +134,7 @@ bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *h)
     return true;
 }
 
-/* Computes the coordinates point[] from `number`, their row-major number. With
+/* Computes the coordinates point[] from `number`, their row-major index. With
  * `shared`, these are the coordinates along the dimensions in which all indices
  * are constant, otherwise those along the other dimensions. */
 static void decompose(const cpu_hoist *h, int64_t number, bool shared,

@@ -86,7 +86,7 @@ struct cpu_plan {
                              its code is TN_OK if there is none */
     } fault;
     /* view[operand] is the view over all elements of an operand,
-     * row_view[operand] that over one element per row. */
+     * row_view[operand] the view over one element per row. */
     cpu_view view[TN_CPU_MAX_OPERANDS], row_view[TN_CPU_MAX_OPERANDS];
 };
 
@@ -97,10 +97,10 @@ struct cpu_hoist;
 void tn__cpu_plan_cut(cpu_plan *plan, struct cpu_hoist *hoist);
 /* Runs a launch by blocks (cpu_launch.c). */
 tn_status tn__cpu_run(tn_built *built, const tn_launch *launch);
-/* Records that an index of operand number `operand` is out of range
- * (plan_fault.c). position is the row-major position of the element in the
- * iteration space. If several indices are out of range, the one with the lowest
- * position is reported. */
+/* Records that an index of operand `operand` is out of range (plan_fault.c).
+ * position is the row-major index of the element in the iteration space. If
+ * several indices are out of range, the one with the lowest position is
+ * reported. */
 void tn__cpu_plan_fault(cpu_plan *plan, uint32_t operand, uint32_t dim,
                         int64_t index, int64_t position);
 
@@ -132,7 +132,7 @@ bool tn__cpu_subrows_can_stream(const cpu_plan *plan);
  * one, such as b in a + b.T (tile.c). Returns false if not, or if there are few
  * elements. */
 bool tn__cpu_cut_tiles(cpu_plan *plan);
-/* Sets the task's views and block to tile number `group`. */
+/* Sets the task's views and block to tile `group`. */
 void tn__cpu_task_tile(cpu_task *task, int64_t group);
 
 /* Elementwise work with loads by an index is cut into blocks that share
@@ -166,8 +166,7 @@ typedef struct cpu_hoist {
  * *hoist, sets plan->hoist and returns true. Returns false if too few blocks
  * would share them. */
 bool tn__cpu_cut_shared(cpu_plan *plan, cpu_hoist *hoist);
-/* Sets the task to block number `group`: its views, and the operations to
- * skip. */
+/* Sets the task to block `group`: its views, and the operations to skip. */
 void tn__cpu_task_shared(cpu_task *task, int64_t group);
 
 /* Returns whether the launch has a few very long rows. Then tn__cpu_run_split

@@ -10,14 +10,14 @@
 
 /* Groups with fewer elements are not split. */
 #define SPLIT_LENGTH 262144
-/* Least number of elements of a segment (the part of a row that one thread
+/* Minimum number of elements of a segment (the part of a row that one thread
  * reduces). */
 #define SEGMENT 131072
 
 typedef struct split {
     cpu_plan *plan;
     const cpu_stage *stage;
-    /* group is the number of the current group. segment is the number of
+    /* group is the index of the current group. segment is the number of
      * elements of a row in one segment. */
     int64_t group, segment;
     /* The bytes of one segment's results, and the memory for the results of all
@@ -38,9 +38,9 @@ bool tn__cpu_wants_split(cpu_plan *plan)
            plan->row_length * plan->groups.rows >= SPLIT_LENGTH;
 }
 
-/* Returns the address of the results of reduction number `reduce` over a
- * segment (part of a row): value[row] and, for ARGMAX and ARGMIN, index[row]
- * after all values. Each value and each index has 8 bytes. */
+/* Returns the address of the results of reduction `reduce` over a segment (part
+ * of a row): value[row] and, for ARGMAX and ARGMIN, index[row] after all
+ * values. Each value and each index has 8 bytes. */
 static char *part_at(const split *s, int64_t segment, uint32_t reduce)
 {
     return s->part + segment * s->part_bytes +
@@ -48,8 +48,8 @@ static char *part_at(const split *s, int64_t segment, uint32_t reduce)
                s->plan->groups.rows;
 }
 
-/* Runs the current stage over segment number i (a part of the rows) of the
- * current group of rows. */
+/* Runs the current stage over segment i (a part of the rows) of the current
+ * group of rows. */
 static void run_segment(void *context, int64_t i)
 {
     split *s = context;

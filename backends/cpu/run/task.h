@@ -43,7 +43,7 @@ typedef struct cpu_stream_block {
  * the same indices use it (taps_blocks.c). */
 typedef struct cpu_tap_table {
     tn_cpu_tap *tap; /* tap[entry][tap number] */
-    /* `outer` is the number of the set of blocks that share the table, or -1 if
+    /* `outer` is the index of the set of blocks that share the table, or -1 if
      * the table is not filled. `entries` is the number of entries, or 0 if no
      * table is possible. */
     int64_t outer, entries;
@@ -81,7 +81,7 @@ typedef struct cpu_task {
     struct {
         /* The first row of the group, and the number of its rows. */
         int64_t first_row, rows;
-        /* The number of the group's first element in the views of the operands
+        /* The index of the group's first element in the views of the operands
          * (view.h), and the number of its elements. */
         int64_t at, count;
     } group;
@@ -117,15 +117,16 @@ typedef struct cpu_task {
          * computed the result or the offsets. NULL if this block must compute
          * everything. */
         const uint8_t *skip;
-        /* The results that blocks share are valid for set number `outer` of
-         * blocks with equal indices, and only for blocks of at most `count`
+        /* The results that blocks share are valid for set `outer` of blocks
+         * with equal indices, and only for blocks of at most `count`
          * elements. */
         int64_t outer, count;
     } shared;
-    /* taps[0] is the table for whole blocks, taps[1] that for shorter blocks */
+    /* taps[0] is the table for whole blocks, taps[1] the table for shorter
+     * blocks */
     cpu_tap_table taps[2];
     struct {
-        /* Element i of a tile is at this position of the iteration space:
+        /* Element i of a tile has this index in the iteration space:
          * at + i / width * step[0] + i % width * step[1]. */
         int64_t at, step[2], width;
     } tile;
@@ -137,7 +138,7 @@ typedef struct cpu_task {
         /* number of blocks computed so far, and number
          * of those already stored */
         uint32_t made, sent;
-        uint32_t slot;       /* the slot whose result is written to block number
+        uint32_t slot;       /* the slot whose result is written to block
                               * `made`, or TN_CPU_NONE */
     } deferred;
     uint32_t loops; /* number of loops that are running */
@@ -171,8 +172,8 @@ void tn__cpu_task_finish(cpu_task *task);
 /* Initialises a task with scratch memory of the calling thread. Returns false
  * and sets plan->failed if out of memory. */
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan);
-/* Sets the task to group number `group`: its rows and, if the plan has columns,
- * its views. */
+/* Sets the task to group `group`: its rows and, if the plan has columns, its
+ * views. */
 void tn__cpu_task_group(cpu_task *task, int64_t group);
 /* Runs a stage's operations on elements, block by block, over elements [first,
  * end) of the group's rows. The state of the reductions stays in task->fold. */

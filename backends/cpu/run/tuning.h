@@ -21,7 +21,7 @@
  * once, as columns. Reducing a row of 64 elements alone, with its elements in
  * the lanes of a vector, is faster. */
 #define TN_CPU_SHORT_ROW 32
-/* Least number of adjacent rows that form a group of columns. */
+/* Minimum number of adjacent rows that form a group of columns. */
 #define TN_CPU_LEAST_COLUMNS 16
 /* The largest number of tasks into which a launch
  * with row reductions is cut. */

@@ -45,7 +45,7 @@ typedef struct walk {
     int64_t offset;
 } walk;
 
-/* Sets the iteration to element number p. */
+/* Sets the iteration to element p. */
 static void walk_begin(walk *w, const cpu_view *view, int64_t p)
 {
     w->offset = 0;

@@ -1,14 +1,14 @@
-/* view.h: views of operands, like PyTorch's strided views. A view numbers its
- * elements in row-major order. "Point p" is the element with number p. Blocks
- * load and store ranges of points. */
+/* view.h: views of operands, like PyTorch's strided views. The elements of a
+ * view have indices in row-major order. "Point p" is the element with index p.
+ * Blocks load and store ranges of points. */
 #ifndef TN_CPU_VIEW_H
 #define TN_CPU_VIEW_H
 
 #include "../cpu.h"
 
-/* Point p has the coordinates c[] whose row-major position in extent[] is p.
- * Its element is base[sum over d of c[d] * stride[d]]. Offsets and strides are
- * in elements. */
+/* Point p has the coordinates c[] whose row-major index in extent[] is p. Its
+ * element is base[sum over d of c[d] * stride[d]]. Offsets and strides are in
+ * elements. */
 typedef struct cpu_view {
     char *base;
     int64_t offset; /* offset of the first element, used if base is NULL because
@@ -18,7 +18,7 @@ typedef struct cpu_view {
     int64_t extent[TN_MAX_NDIM], stride[TN_MAX_NDIM];
 } cpu_view;
 
-/* Makes a view of one element: the operand's first. */
+/* Makes a view of one element, the first one of the operand. */
 void tn__cpu_view_init(cpu_view *view, const tn_kernel_operand *operand,
                        const tn_launch_operand *given);
 /* Moves the view by `offset` elements in memory. */
@@ -36,8 +36,8 @@ void tn__cpu_view_load(const cpu_view *view, const tn_cpu_routines *routines,
                        int64_t p, int64_t n, void *out);
 void tn__cpu_view_store(const cpu_view *view, const tn_cpu_routines *routines,
                         int64_t p, int64_t n, const void *in);
-/* Writes the memory offsets, in elements, of elements number p, ..., p + n - 1
- * to out. */
+/* Writes the memory offsets, in elements, of elements p, ..., p + n - 1 to
+ * out. */
 void tn__cpu_view_offsets(const cpu_view *view,
                           const tn_cpu_routines *routines, int64_t p,
                           int64_t n, int64_t *out);

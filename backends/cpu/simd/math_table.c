@@ -57,7 +57,7 @@ whole_vectors(tn_cpu_math *run, void *out, const void *a, const void *b,
 
 /* Computes exp of float32 (elementary.def) as exp(r) times a power of two.
  * Usually all results of a block are normal numbers. They are then computed
- * without special cases. The results have the same bits as those of the general
+ * without special cases. The results are bit-identical to those of the general
  * loop. This was tested for every float32 x. */
 RUN void run_exp_f32(void *out, const void *a, const void *b, const void *c,
                         int64_t n)

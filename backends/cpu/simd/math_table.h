@@ -1,6 +1,6 @@
 /* math_table.h: the tables of mathematical functions. Their C code is generated
  * at build time from the definitions in lib/kernel/math, and compiled once for
- * each instruction set (math_table.c). Results have the same bits as the
+ * each instruction set (math_table.c). Results are bit-identical to the
  * definitions. */
 #ifndef TN_CPU_MATH_TABLE_H
 #define TN_CPU_MATH_TABLE_H

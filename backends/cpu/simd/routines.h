@@ -2,11 +2,11 @@
  * instruction set.
  *
  * All tables are compiled from the same sources (routines_*.c) with different
- * flags. Their loops return the same bits, except products, convolutions,
- * attention and factorisations, whose sums use fma where the set has it. A
- * symbol of these files ends in two underscores and the name of the set:
- * tn__cpu_arith__v3. An output may be the same memory as an operand unless a
- * comment says otherwise. Where a set has no non-temporal stores, loops use
+ * flags. Their results are bit-identical, except those of products,
+ * convolutions, attention and factorisations, whose sums use fma where the set
+ * has it. A symbol of these files ends in two underscores and the name of the
+ * set: tn__cpu_arith__v3. An output may be the same memory as an operand unless
+ * a comment says otherwise. Where a set has no non-temporal stores, loops use
  * ordinary stores instead.
  *
  * routines_conv.h has the loops of products and convolution, routines_pool.h
@@ -59,7 +59,8 @@ typedef void tn_cpu_store(void *memory, const void *in, int64_t stride,
  * than that of columns. */
 typedef void tn_cpu_load_tile(void *out, const void *memory, int64_t rows,
                               int64_t columns, int64_t row, int64_t column);
-/* out[i] = memory[offset[i]]; 0 if the offset is TN_CPU_OUTSIDE. */
+/* Loads by offset: out[i] = memory[offset[i]], or 0 if offset[i] is
+ * TN_CPU_OUTSIDE. */
 typedef void tn_cpu_gather(void *out, const void *memory,
                            const int64_t *offset, int64_t n);
 #define TN_CPU_OUTSIDE INT64_MIN
@@ -89,10 +90,10 @@ typedef struct tn_cpu_edge {
 typedef void tn_cpu_stream(void *memory, const void *block, int64_t bytes,
                            int64_t later);
 
-/* out[i] = reduction of the n elements from x[i * stride] on, for i < count. n
- * is between 1 and TN_CHUNK. The elements are combined in the order that
- * plugin.h defines, with TN_LANES partial results. Prefetches x `ahead` bytes
- * ahead. */
+/* out[i] = reduction of the n elements that begin at x[i * stride], for i <
+ * count. n is between 1 and TN_CHUNK. The elements are combined in the order
+ * that plugin_program.h defines, with TN_LANES partial results. Prefetches x
+ * `ahead` bytes ahead. */
 typedef void tn_cpu_fold(void *out, const void *x, int64_t n, int64_t count,
                          int64_t stride, int64_t ahead);
 /* One factor of a dot product (tn_cpu_fold_products). Element k of sequence i
@@ -131,9 +132,9 @@ typedef void tn_cpu_columns_products(void *lanes,
 typedef void tn_cpu_columns(void *lanes, const void *x, int64_t step,
                             int64_t open, int64_t n, int64_t rows);
 /* out = prefix sums of in[0 .. n), plus *before unless `before` is NULL.
- * plugin.h defines the order of the additions, by blocks of TN_LANES elements.
- * If n is a multiple of TN_LANES, *total becomes the last sum without *before.
- * If stream is not 0 and out is aligned, uses non-temporal stores. */
+ * plugin_primitives.h defines the order of the additions, by blocks of TN_LANES
+ * elements. If n is a multiple of TN_LANES, *total becomes the last sum without
+ * *before. If stream is not 0 and out is aligned, uses non-temporal stores. */
 typedef void tn_cpu_scan(void *out, const void *in, int64_t n,
                          const void *before, void *total, int stream);
 /* Arguments of tn_cpu_scan_rows, which computes prefix sums of n adjacent
@@ -158,16 +159,16 @@ typedef struct tn_cpu_scan_kept {
 typedef void tn_cpu_scan_rows(void *const *out, const void *const *in,
                               const tn_cpu_scan_kept *kept, int64_t n);
 /* Part of a running maximum or minimum (torch.cummax, torch.cummin). *extreme
- * is the maximum or minimum so far, and `at` is its position. Processes
- * elements from x[0] on, in whole vectors, as long as they do not change
+ * is the maximum or minimum so far, and `at` is its index. Processes elements,
+ * beginning with x[0], in whole vectors, as long as they do not change
  * *extreme: sets x[i] = *extreme and place[i] = at. Returns the number of
  * elements processed. */
 typedef int64_t tn_cpu_scan_unchanged(void *x, int64_t *place, int64_t n,
                                       const void *extreme, int64_t at);
-/* Updates an argmax or argmin with n elements: if one of them is greater
- * (argmax) or less (argmin) than best[0], it becomes best[0], and its position
- * becomes *place. x[0] has position k. If fresh is not 0, best[0] holds no
- * value yet. */
+/* Updates an argmax or argmin with n elements: if one of them is larger
+ * (argmax) or smaller (argmin) than best[0], it becomes best[0], and its index
+ * becomes *place. x[0] has index k. If fresh is not 0, best[0] holds no value
+ * yet. */
 typedef void tn_cpu_arg(void *best, int64_t *place, const void *x, int64_t n,
                         int64_t k, int fresh);
 /* Updates the argmax or argmin of n adjacent rows with one element of each row:
@@ -217,9 +218,9 @@ typedef struct tn_cpu_attention_routines {
 } tn_cpu_attention_routines;
 
 /* Factorisations of small matrices, one matrix in each lane of a vector.
- * plugin.h defines the operations. Element (i, j) of all matrices is the vector
- * at[i * row + j * column]. Pivot i of the matrix in a lane is pivots[i][lane],
- * counted from 0. */
+ * plugin_extensions.h defines the operations. Element (i, j) of all matrices is
+ * the vector at[i * row + j * column]. Pivot i of the matrix in a lane is
+ * pivots[i][lane], counted from 0. */
 typedef struct tn_cpu_lanes {
     void *at;
     int64_t row, column;
@@ -235,7 +236,7 @@ typedef struct tn_cpu_lapack_work {
     int32_t *pivots, *info;
 } tn_cpu_lapack_work;
 typedef void tn_cpu_lapack(const tn_cpu_lapack_work *work);
-#define TN_CPU_LAPACK_MOST 32 /* greatest number of rows or columns */
+#define TN_CPU_LAPACK_MOST 32 /* maximum number of rows or columns */
 
 typedef struct tn_cpu_math_entry {
     /* Hash of the definition from which the routine was generated. */
@@ -248,10 +249,10 @@ typedef struct tn_cpu_math_entry {
  * many interleaved parts (routines_order.c). */
 #define TN_CPU_PARTS 64
 
-/* Greatest number of taps, terms weight * x[index], in a weighted sum. */
+/* Maximum number of taps, terms weight * x[index], in a weighted sum. */
 #define TN_CPU_TAPS 12
-/* Greatest depth of the binary tree in which the taps of a sum are added. A
- * tree of this depth has 16 leaves. */
+/* Maximum depth of the binary tree in which the taps of a sum are added. A tree
+ * of this depth has 16 leaves. */
 #define TN_CPU_TAP_DEPTH 4
 /* One tap of each of `points` adjacent weighted sums, as in interpolation. The
  * tap of sum i is in[low + at[i]] * weight[i]. There are at most as many sums
@@ -266,9 +267,9 @@ typedef struct tn_cpu_tap {
 } tn_cpu_tap;
 /* Rows of weighted sums: `count` rows of n sums each. An input row has `from`
  * elements. in_step and out_step are strides of rows in elements. Memory before
- * `end` may be read. The routines prefetch `count` input rows from `next` on,
- * unless `next` is NULL, and `count` output rows from `next_out` on, unless it
- * is NULL. */
+ * `end` may be read. The routines prefetch the `count` input rows that begin at
+ * `next`, unless `next` is NULL, and the `count` output rows that begin at
+ * `next_out`, unless `next_out` is NULL. */
 typedef struct tn_cpu_tap_rows {
     float *out;
     const float *in, *end, *next, *next_out;
@@ -310,9 +311,9 @@ typedef struct tn_cpu_routines {
     int strings;
     /* op[operation][type of the operands]. */
     tn_cpu_run *op[TN_K_END][CPU_TYPE_COUNT];
-    /* pair[F32 or F64][first][second]: two operations in one pass. `first`
-     * computes t as a + b, a - b or a * b, and `second` computes t + c, t - c,
-     * c - t or t * c. Each of a, b and c may be one value. */
+    /* pair[0 for F32, 1 for F64][first][second]: two operations in one pass.
+     * `first` computes t as a + b, a - b or a * b, and `second` computes t + c,
+     * t - c, c - t or t * c. Each of a, b and c may be one value. */
     tn_cpu_run *const (*pair[2])[4];
     tn_cpu_run *cast[CPU_TYPE_COUNT][CPU_TYPE_COUNT]; /* cast[from][to] */
     tn_cpu_pair *philox_pair;
@@ -362,7 +363,7 @@ typedef struct tn_cpu_routines {
     tn_cpu_stream *stream; /* NULL if the set has no non-temporal stores */
     void (*fence)(void);
     /* Computes sort keys of n floats or int32: signed integers in the order of
-     * the values. NaN has the greatest key, and -0 has the same key as +0. The
+     * the values. NaN has the largest key, and -0 has the same key as +0. The
      * keys are XORed with flip. n is a multiple of TN_CPU_PARTS. */
     void (*keys)(int32_t *key, const void *block, int64_t n, int is_float,
                  int32_t flip);
@@ -373,9 +374,9 @@ typedef struct tn_cpu_routines {
      * TN_CPU_PARTS, and wanted < TN_CPU_PARTS. */
     int64_t (*firsts)(uint64_t *items, const int32_t *key, int64_t n,
                       int32_t wanted);
-    /* Returns the index of the element at position `rank` in the stable order
-     * of n keys. n is a multiple of TN_CPU_PARTS. room[] has space for 2 * n
-     * keys. */
+    /* Returns the index of the element with rank `rank` (counted from 0) in the
+     * stable order of n keys. n is a multiple of TN_CPU_PARTS. room[] has space
+     * for 2 * n keys. */
     int64_t (*place_at)(const int32_t *key, int64_t n, int64_t rank,
                         int32_t *room);
     /* Writes the indices of the bytes that are not 0, or with is_zero of the
@@ -399,8 +400,9 @@ typedef struct tn_cpu_routines {
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     tn_cpu_rows *rows[TN_DTYPE_END]; /* F32, F16, BF16 */
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
-    /* F32 only. winograd[0] is for tiles of 2 adjacent pixels, winograd[1] for
-     * tiles of 2 x 2. NULL if not available. */
+    /* Transforms for convolutions of float32. winograd[0] is for tiles of 2
+     * adjacent pixels, winograd[1] for tiles of 2 x 2 pixels. NULL if the
+     * instruction set has none. */
     const tn_cpu_winograd_routines *winograd[2];
     const tn_cpu_pool_routines *pool[CPU_TYPE_COUNT]; /* F32, F64 */
     const tn_cpu_window_routines *windows;

@@ -23,8 +23,8 @@ static inline vec_f32 splat(float x)
     return (vec_f32){0} + x;
 }
 
-/* Returns exp(x), or 0 if x < -87. If the set has fma, the result has the same
- * bits as exp_f32 (math_table.c). */
+/* Returns exp(x), or 0 if x < -87. If the set has fma, the result has results
+ * that are bit-identical to exp_f32 (math_table.c). */
 #if FUSED
 static inline vec_f32 exp_flushed(vec_f32 x)
 {
@@ -64,7 +64,7 @@ static inline int64_t visible_keys(int64_t i, int64_t first, int64_t width)
 }
 
 /* Sets the scores of row i after those of its visible keys to x, up to the end
- * of a vector. Visible keys are those that the causal mask does not hide.
+ * of a vector. Visible keys are those that the causal mask does not mask out.
  * Returns the number of vectors with visible keys. */
 static inline int64_t pad_row(float *s, int64_t i, int64_t first,
                               int64_t width, float x)
@@ -199,8 +199,8 @@ static void softmax_backward(const tn_cpu_scores *scores, float *d,
             p[v] = w;
             g[v] = w * (g[v] - mean[i]);
         }
-        /* If base is NaN, exp is NaN for hidden keys too. It must be 0 there,
-         * because products with these elements follow. */
+        /* If base is NaN, exp is NaN for masked keys too. Their elements must
+         * be 0, because products with these elements follow. */
         clear_tail(s, visible_keys(i, first, width), width);
         clear_tail(d, visible_keys(i, first, width), width);
     }

@@ -133,8 +133,8 @@ typedef struct tn_cpu_winograd_routines {
     void (*results)(float *out, int64_t out_row, int64_t rows,
                     int64_t columns, const float *in, int64_t plane,
                     float bias);
-    /* Transforms the weights of eight adjacent filters. Weight t of filter f is
-     * in[t * step + f]. */
+    /* Transforms the weights of eight adjacent filters to the planes of `out`.
+     * The input weight t of filter f is in[t * step + f]. */
     void (*filters)(float *out, int64_t plane, const float *in, int64_t step);
     /* Transforms the gradients of the results. `in` holds the rows of `count`
      * tiles: 2 * count pixels with `width` channels each. width is a multiple

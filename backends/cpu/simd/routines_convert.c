@@ -241,8 +241,8 @@ static void gather_w4(void *out, const void *memory, const int64_t *offset,
     gather_each_w4(o, memory, offset, n);
 }
 
-/* Adds value x as leaf number `leaf` of a binary tree of additions, from left
- * to right. half[k] is the last complete subtree of 2^k leaves. Two subtrees of
+/* Adds value x as leaf `leaf` of a binary tree of additions, from left to
+ * right. half[k] is the last complete subtree of 2^k leaves. Two subtrees of
  * the same size are added to one of twice the size. */
 static inline __attribute__((always_inline)) void
 add_leaf(vec_f32 *half, int leaf, vec_f32 x)

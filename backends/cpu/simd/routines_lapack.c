@@ -28,8 +28,7 @@
 #endif
 #define ALWAYS inline __attribute__((always_inline))
 
-/* greatest number of sweeps of Jacobi's methods, which converge after 6 to
- * 10 */
+/* maximum number of sweeps of Jacobi's methods, which converge after 6 to 10 */
 enum { SWEEPS = 40 };
 
 #if defined(__AVX512F__)

@@ -172,7 +172,7 @@ TRANSPOSE(transpose_4, uint32_t, 32, vec_u32, 4)
 TRANSPOSE(transpose_8, uint64_t, 64, vec_u64, 2)
 #endif
 
-/* greatest number of bytes of a row that is copied inline; longer rows use
+/* maximum number of bytes of a row that is copied inline; longer rows use
  * memmove */
 enum { MOVED = 1024 };
 

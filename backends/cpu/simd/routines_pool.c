@@ -65,8 +65,8 @@ typedef struct running_max {
     vec_i32 of;
 } running_max;
 
-/* Updates maxima as pool_max_update does: the first NaN wins, and of two zeros
- * +0. */
+/* Updates maxima as pool_max_update does: the first NaN is selected, and of two
+ * zeros +0. */
 static inline running_max update_max(running_max w, vec_f32 x, vec_i32 number)
 {
     vec_i32 better = ~(vec_i32)(x <= w.most) & (vec_i32)(w.most == w.most);
@@ -106,7 +106,7 @@ static void max_columns(float *best, int32_t *at, const float *in,
 
 /* Computes the sums of columns. Adds rows k, k + lanes, k + 2 * lanes and so on
  * to partial sum k. Then adds the second half of the partial sums to the first
- * half, until one is left. plugin.h defines this order of summation. */
+ * half, until one is left. plugin_program.h defines this order of summation. */
 static void sum_columns(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n)
 {

@@ -74,7 +74,7 @@ typedef struct tn_cpu_window_routines {
     void (*max_columns)(float *best, int32_t *at, const float *in,
                         int64_t in_row, int64_t lines, int32_t step, int64_t n);
     /* Merges the maxima in[j], whose indices are place[j] + first, into best[j]
-     * and at[j]. Of equal values the one with the lower index wins. */
+     * and at[j]. Of equal values the one with the lower index is selected. */
     void (*merge_max)(float *best, int32_t *at, const float *in,
                       const int32_t *place, int32_t first, int64_t n);
     /* out[j] = the sum of column j over `lines` rows. Row k is first added to

@@ -2,8 +2,8 @@
  *
  * The loops unpack a row of the weight to integers and multiply it by all
  * tokens (rows of the input). quantised_vnni.inc has faster loops for
- * processors with VNNI. All loops return the same bits, because integer sums
- * are exact and floats are added in a fixed order. */
+ * processors with VNNI. The results of all loops are bit-identical, because
+ * integer sums are exact and floats are added in a fixed order. */
 #include <math.h>
 #include <string.h>
 

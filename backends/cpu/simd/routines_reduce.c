@@ -1,8 +1,8 @@
 /* routines_reduce.c: reductions (sum, product, minimum, maximum, argmin,
  * argmax) of contiguous rows and of columns. There are TN_LANES partial
- * results, called lanes, in plugin.h's order. Columns are adjacent rows whose
- * elements of equal index are contiguous. Lane l of all these rows is then an
- * array. */
+ * results, called lanes, combined in the order of plugin_program.h. Columns are
+ * adjacent rows whose elements of equal index are contiguous. For columns, lane
+ * l of all rows is an array. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -209,7 +209,7 @@ INT_FOLDS(i64, int64_t, 64)
 /* Defines dot products: out[i] = sum over k of (x[k] - p) * (y[k] - q) of row
  * i, where each product is rounded. Several rows are summed at once, which
  * hides the latency of the additions. If a factor has no center, p or q is 0,
- * which changes no bit. */
+ * which leaves the result unchanged. */
 #define FOLD_PRODUCTS(name, T, V, bits, sum)                                  \
     static __attribute__((noinline)) void name##_end(                         \
         T *out, const void *lanes, const T *x, T p, const T *y, T q,          \
@@ -424,8 +424,8 @@ static void columns_products(void *lanes, const tn_cpu_column_products *lines,
 
 /* ---- argmax and argmin --------------------------------------------------- */
 
-/* Whether x replaces best: x is greater or less (according to op), or x is the
- * first NaN. */
+/* Whether x replaces best: x is larger or smaller (according to op), or x is
+ * the first NaN. */
 #define BETTER(x, best, op) ((x)op(best) || ((x) != (x) && (best) == (best)))
 
 /* ARG defines argmax or argmin. A fast reduction finds the best value of the

@@ -6,8 +6,8 @@
  * products remain at the end, the last lanes add them. Then the lanes are added
  * in pairs: l and l + 8, l and l + 4, l and l + 2, l and l + 1. Each
  * TN_CPU_ROW_DEPTH products make one such sum (the last one has up to 15 more),
- * and these sums are added in order. So the bits depend neither on the number
- * of rows nor on the instruction set, as long as it has fma.
+ * and these sums are added in order. So results are bit-identical for any
+ * number of rows and for every instruction set that has fma.
  *
  * Nothing is packed. A tile of TILE_A rows of a and TILE_B rows of b keeps its
  * lanes in registers. The rows of b in a tile are far apart. The next tile uses
@@ -207,8 +207,9 @@ TILE(tile_of_rows, TILE_A, TILE_B, WIDE)
 TILE(tile_of_row, 1, TILE_B, WIDE)
 TILE(tile_of_one, 1, 1, WIDE)
 
-/* How a dtype of b is read. widen converts elements; NULL for float32. row is
- * NULL if elements must be converted before the product. */
+/* The functions that read b, for one dtype. widen converts elements to float32;
+ * it is NULL for float32. row is NULL if elements must be converted before the
+ * product. */
 typedef struct kind {
     int64_t bytes;
     tile_loop *row; /* multiplies one row of a by TILE_B rows of b */

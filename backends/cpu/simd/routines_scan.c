@@ -1,7 +1,7 @@
 /* routines_scan.c: prefix sums of floats (torch.cumsum) by blocks of TN_LANES,
- * in plugin.h's order, of one sequence or of adjacent sequences. Also a loop
- * for running minima and maxima (torch.cummin, torch.cummax), which processes
- * elements that do not change them. */
+ * in the order of plugin_primitives.h, of one sequence or of adjacent
+ * sequences. Also a loop for running minima and maxima (torch.cummin,
+ * torch.cummax), which processes elements that do not change them. */
 #include <string.h>
 
 #include "routines.h"

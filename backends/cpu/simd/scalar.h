@@ -34,9 +34,9 @@ static inline double double_of(uint64_t u)
     return x;
 }
 
-/* Maximum and minimum, where -0 < +0. If x and y are equal, they have the same
- * bits, except -0 and +0: the AND of their bits is +0, the OR is -0. If x or y
- * is NaN, the result is x + y, which is NaN. */
+/* Maximum and minimum, where -0 < +0. If x and y are equal, their bits are
+ * equal, except for -0 and +0: the AND of their bits is +0, the OR is -0. If x
+ * or y is NaN, the result is x + y, which is NaN. */
 static inline float max_f32(float x, float y)
 {
     float equal = float_of(bits_f32(x) & bits_f32(y));

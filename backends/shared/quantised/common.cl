@@ -13,8 +13,8 @@
  *   rounded    the rounded input, in scratch memory: for each unit TK_RECORD
  *              words, which are 8 words of integers, the block's scale, and
  *              the sums of integers 0 to 15, of 16 to 31, and of all
- * These macros are defined before this text:
- *   TK_FORMAT   number of the format in GGUF files
+ * These macros are defined before this file:
+ *   TK_FORMAT   code of the format in GGUF files
  *   TK_BYTES    bytes of a block
  *   TK_UNITS    units of a block
  *   TK_TOKENS   in few.cl, rows of the input that a work-group multiplies
@@ -210,8 +210,8 @@ TK_FN tk_f32 tk_block_value(tk_f32 d, tk_f32 e, tk_f32 s, tk_i32 dot,
 
 /* ---- reading b ----------------------------------------------------------- */
 
-/* Returns the four bytes of b at an offset, which need not be aligned. Reads no
- * byte from `end` on, and returns 0 for it. */
+/* Returns the four bytes of b at an offset, which need not be aligned. Bytes at
+ * `end` and after it are not read; they count as 0. */
 TK_FN tk_u32 tk_bytes_at(TK_G const tk_u32 *b, tk_i64 at, tk_i64 end)
 {
     const tk_i64 word = at >> 2;
@@ -227,9 +227,9 @@ TK_FN tk_u32 tk_bytes_at(TK_G const tk_u32 *b, tk_i64 at, tk_i64 end)
 
 /* Copies rows of b to local memory. 16 work-items copy a row. `first` is the
  * offset of the first row in b. Each row gets four bytes more than row_bytes.
- * Bytes from `end` on are 0. A row of local memory has `pitch` quads. The fast
- * path needs rows that begin at multiples of 16 bytes, as those of most weights
- * do. */
+ * Bytes at `end` and after it are 0. A row of local memory has `pitch` quads.
+ * The fast path needs rows that begin at multiples of 16 bytes, as those of
+ * most weights do. */
 #define TK_TEAM 16
 TK_FN void tk_stage(TK_S tk_quad *to, TK_G const tk_u32 *b, tk_i64 first,
                     tk_i64 row_step, tk_i64 end, tk_i32 rows, tk_i32 row_bytes,

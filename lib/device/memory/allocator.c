@@ -18,8 +18,8 @@ struct tn__allocator *tn__allocator_make(tn_device *device)
     const char *text = tn__env("TENON_MEM_LIMIT");
     if (text && (limit = tn__bytes_parse(text)) < 0)
         return tn__fail_null(TN_ERR_ARGUMENT,
-                             "TENON_MEM_LIMIT=%s is no number of bytes, such "
-                             "as 512M or 4G",
+                             "TENON_MEM_LIMIT=%s is not a number of bytes, "
+                             "such as 512M or 4G",
                              text);
     tn__allocator *a = tn__calloc(1, sizeof *a);
     if (!a)
@@ -63,8 +63,8 @@ static void fail_out_of_memory(tn__allocator *a, uint64_t asked)
         snprintf(end, sizeof end, "; it has %s",
                  tn__bytes_text(text[3], info.memory_total));
     tn__fail(TN_ERR_MEMORY,
-             "out of memory on %s: %s requested, %s in live tensors, %s held "
-             "for reuse%s%s",
+             "out of memory on %s: %s requested, %s in live tensors, %s "
+             "cached%s%s",
              device->name, tn__bytes_text(text[0], asked),
              tn__bytes_text(text[1], used),
              tn__bytes_text(text[2], held > used ? held - used : 0), end,

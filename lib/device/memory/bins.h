@@ -39,8 +39,8 @@ static inline void tn__bin_remove(tn__allocator *a, tn__block *block)
     block->next = block->previous = NULL;
 }
 
-/* Returns the number of the first non-empty bin from bin i on; TN__BINS if
- * there is none. */
+/* Returns the index of the first non-empty bin with an index of at least i;
+ * TN__BINS if there is none. */
 static inline int tn__bin_next(const tn__allocator *a, int sort, int i)
 {
     for (; i < TN__BINS; i = (i / 64 + 1) * 64) {

@@ -64,8 +64,8 @@ void tn__holders_text(const tn__allocator *a, char *text, size_t room)
             path && *path ? " in " : "", path ? path : "",
             (long long)best->count);
         if (length < 0 || (size_t)length >= room - used) {
-            text[used] = 0; /* the text does not fit, so the origin is left
-                             * out */
+            text[used] = 0; /* this origin does not fit into the message and is
+                             * removed */
             return;
         }
         used += (size_t)length;

@@ -58,9 +58,8 @@ tn_status tn_memory_set_limit(tn_device *device, int64_t bytes)
 {
     if (bytes < 0)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "memory_set_limit: %lld is less than 0; 0 means no "
-                        "limit",
-                        (long long)bytes);
+                        "memory_set_limit: bytes is %lld; expected at least 0 "
+                        "(0: no limit)", (long long)bytes);
     tn__allocator *a = allocator_of(device);
     if (!a)
         return tn_error_code();

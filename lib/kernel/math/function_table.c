@@ -1,6 +1,5 @@
 /* function_table.c: the table of mathematical functions that have been typed,
- * indexed by their numbers. Entries never change, so the table is read without
- * a lock. */
+ * by index. Entries never change, so the table is read without a lock. */
 #include <stdatomic.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* functions.h: the mathematical functions of the kernel language. The .def
  * files of this folder consist of items: `fn` is a function, `def` a definition
  * that is inlined, and `d` the derivative of a function. A typed function is a
- * `fn` for one register type. It has a number. */
+ * `fn` for one register type. It has an index. */
 #ifndef TN_LIB_KERNEL_MATH_FUNCTIONS_H
 #define TN_LIB_KERNEL_MATH_FUNCTIONS_H
 
@@ -17,7 +17,7 @@ typedef struct tn__math_item {
     int line, column;
     tn_dtype type; /* for a `fn`: the type in its name, as in "exp.f32";
                     * TN_DTYPE_NONE if it is typed for both float types */
-    int arg_count; /* Number of arguments. In the body, the values with numbers
+    int arg_count; /* Number of arguments. In the body, the values with indices
                     * 0 to arg_count - 1 are the arguments. In a `d`, value
                     * arg_count is the function's result. */
     /* type of each argument; TN_DTYPE_NONE if it has the common type of all
@@ -40,7 +40,7 @@ bool tn__math_parse(const char *text, const char *where, tn__arena *arena,
  * its number of arguments. */
 bool tn__math_args(const char *name, int *arg_count);
 
-/* Returns the number of the `fn` of that name for a register type, and types it
+/* Returns the index of the `fn` of that name for a register type, and types it
  * if that was not done yet. Returns TN_NONE if there is no such function. */
 uint32_t tn__math_fn_number(const char *name, tn_dtype type);
 int tn__math_fn_typed(void); /* Returns how many functions have been typed. */
@@ -51,7 +51,7 @@ const tn__math_item *tn__math_d_of(uint32_t fn_number);
 
 #define TN__MATH_MAX_FUNCTIONS 512
 
-/* Returns the number of a function if it has been typed; else TN_NONE. */
+/* Returns the index of a function if it has been typed; else TN_NONE. */
 uint32_t tn__math_fn_find(const char *name, tn_dtype type);
 /* Appends `fn`, which is `item` typed for a register type. The caller holds the
  * lock of math_functions.c and has checked that the table is not full. */

@@ -1,8 +1,8 @@
 /* math_functions.c: parses the .def files of lib/kernel/math when the first
  * function is used, and types each function when it is first used.
  *
- * A function gets its number when it is typed. The functions that it calls are
- * typed before it, so their numbers are lower. */
+ * A function gets its index when it is typed. The functions that it calls are
+ * typed before it, so their indices are lower. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,8 +40,8 @@ static void hash_fn(tn_kernel_fn *fn)
         tn__hash_word(h, fn->arg_dtype[i]);
     for (uint32_t i = 0; i < fn->ins_count; i++) {
         tn_kernel_ins ins = fn->ins[i];
-        if (ins.op == TN_K_CALL) /* hash the called function's hash, since its
-                                  * number depends on the order of use */
+        if (ins.op == TN_K_CALL) /* use the hash of the called function, since
+                                  * its index depends on the order of use */
             ins.imm.i = (int64_t)tn__math_fn_at((int)ins.imm.i)->hash;
         tn__hash_ins(h, &ins);
     }
@@ -171,7 +171,7 @@ bool tn__math_args(const char *name, int *arg_count)
     return item != NULL;
 }
 
-/* Types the function of that name for a register type and returns its number.
+/* Types the function of that name for a register type and returns its index.
  * Returns TN_NONE if there is no such function, or if typing it fails. */
 static uint32_t type_named(const char *name, tn_dtype type)
 {

@@ -1,4 +1,5 @@
 /* sample.c: chooses a token from logits, on the host, in double. */
+#include <base/nearest.h>
 #include <lm/generate/sample.h>
 
 #include <inttypes.h>
@@ -67,6 +68,7 @@ static double exponentials(double *x, int64_t count, double largest,
 
 double tn__lm_log_sum(const float *logits, int64_t count)
 {
+    TN__ROUND_NEAREST;
     enum { SOME = 256 };
     double x[SOME], sum = 0;
     float largest = -INFINITY;
@@ -347,6 +349,7 @@ static int64_t draw_token(tn__lm_sampler *s)
 
 int64_t tn__lm_sample(tn__lm_sampler *s, const float *logits, double *logprob)
 {
+    TN__ROUND_NEAREST;
     const double sum = tn__lm_log_sum(logits, s->vocab);
     adjust(s, logits);
     int64_t id = most_likely(s);

@@ -2,6 +2,7 @@
  *
  * The frequencies, cos and sin are computed here on the host in double. This is
  * cheap: each token needs a few dozen of them. */
+#include <base/nearest.h>
 #include <lm/model/layers.h>
 
 #include <inttypes.h>
@@ -123,6 +124,7 @@ bool tn__lm_rope_tables(const tn__lm_rope *rope, const int64_t *positions,
                         bool is_signed, tn_tensor **out_cos,
                         tn_tensor **out_sin)
 {
+    TN__ROUND_NEAREST;
     const int64_t half = rope->dim / 2, dim = rope->dim;
     const float sign = is_signed ? -1 : 1;
     double step[TN__LM_MAX_FACTORS], scale = amplitude(rope);

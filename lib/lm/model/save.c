@@ -77,23 +77,21 @@ static void emit(tn__json_writer *to, const tn__json_value *value,
     tn__json_add(to, dtype ? "\n}\n" : object ? "}" : "]");
 }
 
-/* Writes a file to a temporary name and then renames it. */
+typedef struct contents {
+    const char *bytes;
+    size_t count;
+} contents;
+
+static tn_status write_contents(void *context, tn_file *file)
+{
+    const contents *c = context;
+    return tn_file_write(file, c->bytes, c->count);
+}
+
 static bool write_file(const char *path, const char *bytes, size_t count)
 {
-    char temporary[4200];
-    tn_format(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
-    FILE *file = fopen(temporary, "wbe");
-    if (!file)
-        return fail(tn__lm_file_code(errno), path, strerror(errno));
-    bool fine = fwrite(bytes, 1, count, file) == count;
-    fine = fflush(file) == 0 && fine;
-    fine = fsync(fileno(file)) == 0 && fine;
-    fine = fclose(file) == 0 && fine;
-    if (fine && rename(temporary, path) == 0)
-        return true;
-    int why = errno;
-    unlink(temporary);
-    return fail(TN_ERR_IO, path, strerror(why));
+    contents c = {bytes, count};
+    return tn_file_replace(path, call, write_contents, &c) == TN_OK;
 }
 
 static bool save_config(const tn_lm *lm, const char *path)

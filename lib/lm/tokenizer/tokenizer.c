@@ -30,7 +30,8 @@ const tn_object_class tn__tokenizer_class = {
  * file does not exist and `optional` is true, returns NULL without an error. */
 static char *read_file(const char *path, bool optional, size_t *bytes)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* O_NONBLOCK: opening a FIFO must not wait */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat about;
     char *text = NULL;
     if (fd < 0 || fstat(fd, &about) < 0) {

@@ -1,8 +1,8 @@
 /* dlpack_exchange.c: the C exchange table of DLPack, for Python bindings. */
+#include <base/library_lock.h>
 #include <media/array/dlpack.h>
 
 #include <media/array/host.h>
-#include <pthread.h>
 #include <tenon/ops.h>
 
 /* ---- objects of others ---------------------------------------------------- */
@@ -140,21 +140,20 @@ tn_dlpack_exchange_api(tn_tensor *(*tensor_of)(void *object),
         .managed_tensor_to_py_object_no_sync = to_object,
         .dltensor_from_py_object_no_sync = describe_object,
         .current_work_stream = work_stream};
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (!tensor_of || !object_of) {
         const char *missing = tensor_of ? "object_of" : "tensor_of";
         tn_error_refuse_argument(TN_ERR_ARGUMENT, name, missing, "%s is NULL",
                                  missing);
         return NULL;
     }
-    pthread_mutex_lock(&lock);
+    tn__library_lock();
     const bool same = !tensor_from || (tensor_from == tensor_of &&
                                        object_from == object_of);
     if (same) {
         tensor_from = tensor_of;
         object_from = object_of;
     }
-    pthread_mutex_unlock(&lock);
+    tn__library_unlock();
     if (!same) {
         tn_error_refuse_argument(TN_ERR_STATE, name, "tensor_of",
                                  "other conversion functions were set before");

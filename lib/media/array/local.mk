@@ -9,6 +9,8 @@ libtenon_media_la_SOURCES += lib/media/array/source.c \
 	lib/media/array/zip_write.c \
 	lib/media/array/pickle.h lib/media/array/pickle.c \
 	lib/media/array/pickle_call.c lib/media/array/pickle_value.c \
+	lib/media/array/pickle_make.h lib/media/array/pickle_make.c \
+	lib/media/array/pickle_numpy.c \
 	lib/media/array/torch_file.h \
 	lib/media/array/torch_file.c lib/media/array/torch_read.c \
 	lib/media/array/torch_tensor.c lib/media/array/torch_module.c \

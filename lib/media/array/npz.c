@@ -118,16 +118,8 @@ const char *tn_npz_name(const tn_npz *file, int i)
 /* Finds the array, whose member is its name and ".npy". */
 static const tn__zip_member *find(const tn_npz *file, const char *name)
 {
-    const size_t bytes = strlen(name);
-    char *full = malloc(bytes + 5);
-    if (!full)
-        return NULL;
-    memcpy(full, name, bytes);
-    memcpy(full + bytes, ".npy", 5);
-    const tn__zip_member *member =
-        bytes ? tn__zip_find(&file->zip, full) : NULL;
-    free(full);
-    return member;
+    const char *const piece[] = {name, ".npy", NULL};
+    return *name ? tn__zip_find(&file->zip, piece) : NULL;
 }
 
 bool tn_npz_has(const tn_npz *file, const char *name)

@@ -342,13 +342,16 @@ static bool call(tn__pickle *pickle, bool with_new)
 }
 
 /* Attributes of an OrderedDict, such as the versions that state_dict() adds, are
- * dropped. BUILD calls __setstate__ of other objects, so it is rejected. */
+ * dropped. A dtype of NumPy gets its byte order. BUILD calls __setstate__ of
+ * other objects, so it is rejected. */
 static bool build(tn__pickle *pickle)
 {
     const tn__pickle_value *state = pop(pickle);
-    const tn__pickle_value *to = state ? top(pickle) : NULL;
+    tn__pickle_value *to = state ? top(pickle) : NULL;
     if (!to)
         return false;
+    if (to->kind == TN__PICKLE_NUMPY_DTYPE)
+        return tn__pickle_numpy_state(pickle, to, state);
     if (to->kind == TN__PICKLE_DICT && to->attributes &&
         state->kind == TN__PICKLE_DICT)
         return true;

@@ -31,6 +31,7 @@ typedef enum tn__pickle_kind {
     TN__PICKLE_TUPLE,
     TN__PICKLE_DICT,    /* items are key, value, key, value ... */
     TN__PICKLE_NAME,    /* a name of the table */
+    TN__PICKLE_NUMPY_DTYPE,
     TN__PICKLE_STORAGE,
     TN__PICKLE_TENSOR
 } tn__pickle_kind;
@@ -77,6 +78,11 @@ typedef struct tn__pickle_value {
             size_t count, room;
         };
         const struct tn__pickle_name *name;
+        struct { /* a dtype of NumPy: 'b', 'i', 'u' or 'f', and its bytes */
+            char kind;
+            bool big; /* big-endian */
+            unsigned item;
+        } numpy;
         struct { /* a storage may be a view of another (old format) */
             tn__torch_storage *whole;
             uint64_t view_offset, view_numel; /* in elements */
@@ -109,7 +115,7 @@ void tn__pickle_close(tn__pickle *pickle);
 
 tn__torch_storage *tn__pickle_storage(tn__pickle *pickle, const char *key);
 
-/* ---- for pickle.c and pickle_call.c ---------------------------------------- */
+/* ---- for the files pickle*.c -------------------------------------------- */
 
 void *tn__pickle_alloc(tn__pickle *pickle, uint64_t count, size_t bytes);
 tn__pickle_value *tn__pickle_new(tn__pickle *pickle, tn__pickle_kind kind);
@@ -131,6 +137,9 @@ tn__pickle_value *tn__pickle_call(tn__pickle *pickle,
 /* Makes the storage of a persistent id. */
 tn__pickle_value *tn__pickle_persistent(tn__pickle *pickle,
                                         const tn__pickle_value *id);
+/* Sets the byte order of a dtype of NumPy from the state of a BUILD. */
+bool tn__pickle_numpy_state(tn__pickle *pickle, tn__pickle_value *dtype,
+                            const tn__pickle_value *state);
 /* Returns the string of a name that is a value of the tree, such as
  * "torch.float32", or NULL. */
 const char *tn__pickle_name_text(const struct tn__pickle_name *name);

@@ -2,76 +2,112 @@
  * value that each makes from its arguments.
  *
  * Source: torch/_utils.py and torch/serialization.py of PyTorch 2.15. */
-#include <media/array/pickle.h>
+#include <media/array/pickle_make.h>
 
 #include <media/array/text.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- dtypes --------------------------------------------------------------- */
 
 static const tn__torch_dtype dtypes[] = {
-    {"float64", "DoubleStorage", 8, TN_F64, TN__ARRAY_AS_IS},
-    {"float32", "FloatStorage", 4, TN_F32, TN__ARRAY_AS_IS},
-    {"float16", "HalfStorage", 2, TN_F16, TN__ARRAY_AS_IS},
-    {"bfloat16", "BFloat16Storage", 2, TN_BF16, TN__ARRAY_AS_IS},
-    {"int64", "LongStorage", 8, TN_I64, TN__ARRAY_AS_IS},
-    {"int32", "IntStorage", 4, TN_I32, TN__ARRAY_AS_IS},
-    {"int16", "ShortStorage", 2, TN_I16, TN__ARRAY_AS_IS},
-    {"int8", "CharStorage", 1, TN_I8, TN__ARRAY_AS_IS},
-    {"uint8", "ByteStorage", 1, TN_U8, TN__ARRAY_AS_IS},
-    {"bool", "BoolStorage", 1, TN_BOOL, TN__ARRAY_AS_IS},
-    {"uint16", NULL, 2, TN_I32, TN__ARRAY_U16},
-    {"uint32", NULL, 4, TN_I64, TN__ARRAY_U32},
-    {"uint64", NULL, 8, TN_I64, TN__ARRAY_U64},
-    {"float8_e4m3fn", NULL, 1, TN_F8E4M3, TN__ARRAY_AS_IS},
-    {"float8_e5m2", NULL, 1, TN_F8E5M2, TN__ARRAY_AS_IS},
-    {"float8_e4m3fnuz", NULL, 1, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
-    {"float8_e5m2fnuz", NULL, 1, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
-    {"float8_e8m0fnu", NULL, 1, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
-    {"complex32", NULL, 4, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
-    {"complex64", "ComplexFloatStorage", 8, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
-    {"complex128", "ComplexDoubleStorage", 16, TN_DTYPE_NONE,
+    {"torch.float64", "DoubleStorage", 8, TN_F64, TN__ARRAY_AS_IS},
+    {"torch.float32", "FloatStorage", 4, TN_F32, TN__ARRAY_AS_IS},
+    {"torch.float16", "HalfStorage", 2, TN_F16, TN__ARRAY_AS_IS},
+    {"torch.bfloat16", "BFloat16Storage", 2, TN_BF16, TN__ARRAY_AS_IS},
+    {"torch.int64", "LongStorage", 8, TN_I64, TN__ARRAY_AS_IS},
+    {"torch.int32", "IntStorage", 4, TN_I32, TN__ARRAY_AS_IS},
+    {"torch.int16", "ShortStorage", 2, TN_I16, TN__ARRAY_AS_IS},
+    {"torch.int8", "CharStorage", 1, TN_I8, TN__ARRAY_AS_IS},
+    {"torch.uint8", "ByteStorage", 1, TN_U8, TN__ARRAY_AS_IS},
+    {"torch.bool", "BoolStorage", 1, TN_BOOL, TN__ARRAY_AS_IS},
+    {"torch.uint16", NULL, 2, TN_I32, TN__ARRAY_U16},
+    {"torch.uint32", NULL, 4, TN_I64, TN__ARRAY_U32},
+    {"torch.uint64", NULL, 8, TN_I64, TN__ARRAY_U64},
+    {"torch.float8_e4m3fn", NULL, 1, TN_F8E4M3, TN__ARRAY_AS_IS},
+    {"torch.float8_e5m2", NULL, 1, TN_F8E5M2, TN__ARRAY_AS_IS},
+    {"torch.float8_e4m3fnuz", NULL, 1, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
+    {"torch.float8_e5m2fnuz", NULL, 1, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
+    {"torch.float8_e8m0fnu", NULL, 1, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
+    {"torch.complex32", NULL, 4, TN_DTYPE_NONE, TN__ARRAY_AS_IS},
+    {"torch.complex64", "ComplexFloatStorage", 8, TN_DTYPE_NONE,
+     TN__ARRAY_AS_IS},
+    {"torch.complex128", "ComplexDoubleStorage", 16, TN_DTYPE_NONE,
      TN__ARRAY_AS_IS},
 };
 enum { DTYPE_COUNT = sizeof dtypes / sizeof *dtypes, DTYPE_UINT8 = 8 };
 
 /* ---- the table ------------------------------------------------------------ */
 
-typedef tn__pickle_value *maker(tn__pickle *pickle,
-                                const tn__pickle_value *arguments);
-static maker make_dict, make_counter, make_set, make_size, make_device,
-    make_bytes, make_tensor, make_tensor_of_dtype, make_parameter,
-    make_from_type;
+static tn__pickle_maker make_tensor, make_tensor_of_dtype, make_parameter,
+    make_moved, make_from_type;
 
 typedef struct tn__pickle_name {
     const char *module, *name;
-    maker *make;    /* NULL for a name that is never called */
-    bool is_class;  /* NEWOBJ may make it */
+    tn__pickle_maker *make; /* NULL for a name that is never called */
+    bool is_class;          /* NEWOBJ may make it */
+    const char *text;       /* of a dtype, which is a value of the tree */
     const tn__torch_dtype *dtype; /* of a dtype or a storage class */
 } name;
 
+/* Those that torch.load(weights_only=True) allows, as far as Tenon has what
+ * they make; and NumPy's scalars, collections.defaultdict and frozenset, which
+ * are data, too. Pickles of protocol 2 call the module builtins by its old
+ * name. */
+#define BUILTIN(name, make)                                                   \
+    {"builtins", name, make, false, NULL, NULL},                              \
+    {"__builtin__", name, make, false, NULL, NULL}
+#define DTYPE(name) {"torch", name, NULL, false, "torch." name, NULL}
 static const name names[] = {
-    {"collections", "OrderedDict", make_dict, true, NULL},
-    {"collections", "Counter", make_counter, false, NULL},
-    {"builtins", "set", make_set, false, NULL},
-    {"__builtin__", "set", make_set, false, NULL},
-    {"builtins", "frozenset", make_set, false, NULL},
-    {"__builtin__", "frozenset", make_set, false, NULL},
-    {"_codecs", "encode", make_bytes, false, NULL},
-    {"torch", "Size", make_size, true, NULL},
-    {"torch", "device", make_device, false, NULL},
-    {"torch", "Tensor", NULL, false, NULL},
-    {"torch.nn.parameter", "Parameter", NULL, false, NULL},
-    {"torch.nn.parameter", "Buffer", NULL, false, NULL},
-    {"torch._utils", "_rebuild_tensor", make_tensor, false, NULL},
-    {"torch._utils", "_rebuild_tensor_v2", make_tensor, false, NULL},
-    {"torch._utils", "_rebuild_tensor_v3", make_tensor_of_dtype, false, NULL},
-    {"torch._utils", "_rebuild_parameter", make_parameter, false, NULL},
-    {"torch._utils", "_rebuild_parameter_with_state", make_parameter, false,
+    {"collections", "OrderedDict", tn__pickle_make_dict, true, NULL, NULL},
+    {"collections", "defaultdict", tn__pickle_make_default_dict, false, NULL,
      NULL},
-    {"torch._tensor", "_rebuild_from_type_v2", make_from_type, false, NULL},
+    {"collections", "Counter", tn__pickle_make_counter, false, NULL, NULL},
+    BUILTIN("set", tn__pickle_make_set),
+    BUILTIN("frozenset", tn__pickle_make_set),
+    BUILTIN("bytes", tn__pickle_make_bytes),
+    BUILTIN("bytearray", tn__pickle_make_bytes),
+    BUILTIN("complex", tn__pickle_make_complex),
+    /* what a defaultdict makes for a key that it lacks */
+    BUILTIN("list", NULL),
+    BUILTIN("dict", NULL),
+    BUILTIN("tuple", NULL),
+    BUILTIN("int", NULL),
+    BUILTIN("float", NULL),
+    BUILTIN("bool", NULL),
+    BUILTIN("str", NULL),
+    {"_codecs", "encode", tn__pickle_make_encoded, false, NULL, NULL},
+    {"numpy", "dtype", tn__pickle_make_numpy_dtype, false, NULL, NULL},
+    {"numpy.core.multiarray", "scalar", tn__pickle_make_numpy_scalar, false,
+     NULL, NULL},
+    {"numpy._core.multiarray", "scalar", tn__pickle_make_numpy_scalar, false,
+     NULL, NULL},
+    {"torch", "Size", tn__pickle_make_size, true, NULL, NULL},
+    {"torch", "device", tn__pickle_make_device, false, NULL, NULL},
+    {"torch.serialization", "_get_layout", tn__pickle_make_layout, false, NULL,
+     NULL},
+    {"torch", "Tensor", NULL, false, NULL, NULL},
+    {"torch.nn.parameter", "Parameter", NULL, false, NULL, NULL},
+    {"torch.nn.parameter", "Buffer", NULL, false, NULL, NULL},
+    {"torch._utils", "_rebuild_tensor", make_tensor, false, NULL, NULL},
+    {"torch._utils", "_rebuild_tensor_v2", make_tensor, false, NULL, NULL},
+    {"torch._utils", "_rebuild_tensor_v3", make_tensor_of_dtype, false, NULL,
+     NULL},
+    {"torch._utils", "_rebuild_parameter", make_parameter, false, NULL, NULL},
+    {"torch._utils", "_rebuild_parameter_with_state", make_parameter, false,
+     NULL, NULL},
+    {"torch._utils", "_rebuild_device_tensor_from_cpu_tensor", make_moved,
+     false, NULL, NULL},
+    {"torch._tensor", "_rebuild_from_type_v2", make_from_type, false, NULL,
+     NULL},
+    /* dtypes of which no tensor is read */
+    DTYPE("qint8"), DTYPE("qint32"), DTYPE("quint8"), DTYPE("quint4x2"),
+    DTYPE("quint2x4"), DTYPE("bits1x8"), DTYPE("bits2x4"), DTYPE("bits4x2"),
+    DTYPE("bits8"), DTYPE("bits16"), DTYPE("float4_e2m1fn_x2"),
+    DTYPE("bcomplex32"), DTYPE("uint1"), DTYPE("uint2"), DTYPE("uint3"),
+    DTYPE("uint4"), DTYPE("uint5"), DTYPE("uint6"), DTYPE("uint7"),
+    DTYPE("int1"), DTYPE("int2"), DTYPE("int3"), DTYPE("int4"), DTYPE("int5"),
+    DTYPE("int6"), DTYPE("int7"),
 };
 
 /* Storage classes and dtypes are names of their own. Element i is of dtypes[i];
@@ -85,8 +121,10 @@ __attribute__((constructor)) static void fill_names(void)
         storages[i] = (name){.module = "torch",
                              .name = dtypes[i].storage,
                              .dtype = &dtypes[i]};
+        /* the name without "torch." */
         dtype_names[i] = (name){.module = "torch",
-                                .name = dtypes[i].name,
+                                .name = dtypes[i].name + sizeof "torch",
+                                .text = dtypes[i].name,
                                 .dtype = &dtypes[i]};
     }
     storages[DTYPE_COUNT] = (name){.module = "torch.storage",
@@ -149,18 +187,7 @@ tn__pickle_value *tn__pickle_find(tn__pickle *pickle, const char *module,
 
 const char *tn__pickle_name_text(const name *n)
 {
-    static const char *const text[] = {
-        "torch.float64", "torch.float32", "torch.float16", "torch.bfloat16",
-        "torch.int64", "torch.int32", "torch.int16", "torch.int8",
-        "torch.uint8", "torch.bool", "torch.uint16", "torch.uint32",
-        "torch.uint64", "torch.float8_e4m3fn", "torch.float8_e5m2",
-        "torch.float8_e4m3fnuz", "torch.float8_e5m2fnuz",
-        "torch.float8_e8m0fnu", "torch.complex32", "torch.complex64",
-        "torch.complex128"};
-    _Static_assert(sizeof text / sizeof *text == DTYPE_COUNT, "a text each");
-    return n >= dtype_names && n < dtype_names + DTYPE_COUNT
-               ? text[n - dtype_names]
-               : NULL;
+    return n->text;
 }
 
 tn__pickle_value *tn__pickle_call(tn__pickle *pickle,
@@ -179,142 +206,6 @@ tn__pickle_value *tn__pickle_call(tn__pickle *pickle,
                                "a call of %s.%s%s", n->module, n->name,
                                with_new ? ".__new__" : "");
     return n->make(pickle, arguments);
-}
-
-/* ---- arguments ------------------------------------------------------------ */
-
-static tn__pickle_value *mistaken(tn__pickle *pickle, const char *called)
-{
-    return tn__pickle_fail(pickle, TN_ERR_FORMAT,
-                           "the pickle is malformed: wrong arguments for %s",
-                           called);
-}
-
-static const tn__pickle_value *argument(const tn__pickle_value *arguments,
-                                        size_t i, tn__pickle_kind kind)
-{
-    return i < arguments->count && arguments->item[i]->kind == kind
-               ? arguments->item[i]
-               : NULL;
-}
-
-static bool is_list(const tn__pickle_value *value)
-{
-    return value->kind == TN__PICKLE_LIST || value->kind == TN__PICKLE_TUPLE;
-}
-
-/* Copies a list, so that changes of one are not seen in the other. */
-static tn__pickle_value *copy_items(tn__pickle *pickle, tn__pickle_kind kind,
-                                    const tn__pickle_value *from)
-{
-    tn__pickle_value *value = tn__pickle_new(pickle, kind);
-    if (!value || !from->count)
-        return value;
-    value->item = tn__pickle_alloc(pickle, from->count, sizeof *value->item);
-    if (!value->item)
-        return NULL;
-    memcpy(value->item, from->item, from->count * sizeof *value->item);
-    value->count = value->room = from->count;
-    return value;
-}
-
-/* ---- containers and texts ------------------------------------------------- */
-
-/* OrderedDict(), or OrderedDict([(key, value), ...]) of Python 2. */
-static tn__pickle_value *make_dict(tn__pickle *pickle,
-                                   const tn__pickle_value *arguments)
-{
-    const tn__pickle_value *pairs = argument(arguments, 0, TN__PICKLE_LIST);
-    tn__pickle_value *dict = tn__pickle_new(pickle, TN__PICKLE_DICT);
-    if (arguments->count > 1 || (arguments->count && !pairs))
-        return mistaken(pickle, "OrderedDict");
-    if (!dict)
-        return NULL;
-    dict->attributes = true;
-    if (!pairs || !pairs->count)
-        return dict;
-    dict->item = tn__pickle_alloc(pickle, pairs->count, 2 * sizeof *dict->item);
-    for (size_t i = 0; dict->item && i < pairs->count; i++) {
-        const tn__pickle_value *pair = pairs->item[i];
-        if (!is_list(pair) || pair->count != 2)
-            return mistaken(pickle, "OrderedDict");
-        dict->item[dict->count++] = pair->item[0];
-        dict->item[dict->count++] = pair->item[1];
-    }
-    dict->room = dict->count;
-    return dict->item ? dict : NULL;
-}
-
-static tn__pickle_value *make_counter(tn__pickle *pickle,
-                                      const tn__pickle_value *arguments)
-{
-    const tn__pickle_value *dict = argument(arguments, 0, TN__PICKLE_DICT);
-    if (arguments->count != 1 || !dict)
-        return mistaken(pickle, "Counter");
-    return copy_items(pickle, TN__PICKLE_DICT, dict);
-}
-
-static tn__pickle_value *make_set(tn__pickle *pickle,
-                                  const tn__pickle_value *arguments)
-{
-    if (arguments->count != 1 || !is_list(arguments->item[0]))
-        return mistaken(pickle, "set");
-    return copy_items(pickle, TN__PICKLE_LIST, arguments->item[0]);
-}
-
-static tn__pickle_value *make_size(tn__pickle *pickle,
-                                   const tn__pickle_value *arguments)
-{
-    if (arguments->count != 1 || !is_list(arguments->item[0]))
-        return mistaken(pickle, "torch.Size");
-    return copy_items(pickle, TN__PICKLE_TUPLE, arguments->item[0]);
-}
-
-/* torch.device("cuda", 0) becomes the string "cuda:0". */
-static tn__pickle_value *make_device(tn__pickle *pickle,
-                                     const tn__pickle_value *arguments)
-{
-    const tn__pickle_value *kind = argument(arguments, 0, TN__PICKLE_TEXT);
-    const tn__pickle_value *index = argument(arguments, 1, TN__PICKLE_INT);
-    char text[64];
-    if (!kind || kind->bytes > 32 || arguments->count > 2 ||
-        (arguments->count == 2 && !index))
-        return mistaken(pickle, "torch.device");
-    int bytes = index ? snprintf(text, sizeof text, "%s:%lld", kind->text,
-                                 (long long)index->integer)
-                      : snprintf(text, sizeof text, "%s", kind->text);
-    return tn__pickle_new_text(pickle, TN__PICKLE_TEXT, text, (size_t)bytes);
-}
-
-/* _codecs.encode(text, "latin1"): how protocol 2 stores bytes. */
-static tn__pickle_value *make_bytes(tn__pickle *pickle,
-                                    const tn__pickle_value *arguments)
-{
-    const tn__pickle_value *text = argument(arguments, 0, TN__PICKLE_TEXT);
-    const tn__pickle_value *codec = argument(arguments, 1, TN__PICKLE_TEXT);
-    if (!text || !codec || arguments->count != 2 ||
-        strcmp(codec->text, "latin1") != 0)
-        return mistaken(pickle, "_codecs.encode");
-    tn__pickle_value *value =
-        tn__pickle_new_text(pickle, TN__PICKLE_BYTES, text->text, text->bytes);
-    if (!value)
-        return NULL;
-    const uint8_t *p = (const uint8_t *)text->text, *end = p + text->bytes;
-    char *out = (char *)(uintptr_t)value->text; /* memory of the new value */
-    size_t n = 0;
-    while (p < end) {
-        if (*p < 0x80) {
-            out[n++] = (char)*p++;
-        } else if ((*p & 0xfc) == 0xc0 && end - p >= 2) {
-            out[n++] = (char)((*p & 3) << 6 | (p[1] & 0x3f));
-            p += 2;
-        } else {
-            return mistaken(pickle, "_codecs.encode");
-        }
-    }
-    out[n] = 0;
-    value->bytes = n;
-    return value;
 }
 
 /* ---- storages ------------------------------------------------------------- */
@@ -387,20 +278,19 @@ tn__pickle_value *tn__pickle_persistent(tn__pickle *pickle,
 {
     const bool tuple = id->kind == TN__PICKLE_TUPLE;
     const tn__pickle_value *kind =
-        tuple ? argument(id, 0, TN__PICKLE_TEXT) : NULL;
+        tuple ? tn__pickle_argument(id, 0, TN__PICKLE_TEXT) : NULL;
     if (!kind || strcmp(kind->text, "storage") != 0)
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
-                               "the pickle has a persistent id that is no "
-                               "storage");
-    const tn__pickle_value *class = argument(id, 1, TN__PICKLE_NAME);
-    const tn__pickle_value *key = argument(id, 2, TN__PICKLE_TEXT);
-    const tn__pickle_value *numel = argument(id, 4, TN__PICKLE_INT);
+                               "the pickle has a persistent id that is no storage");
+    const tn__pickle_value *class = tn__pickle_argument(id, 1, TN__PICKLE_NAME);
+    const tn__pickle_value *key = tn__pickle_argument(id, 2, TN__PICKLE_TEXT);
+    const tn__pickle_value *numel = tn__pickle_argument(id, 4, TN__PICKLE_INT);
     if (!class || class->name < storages ||
         class->name > storages + DTYPE_COUNT || !key || !numel ||
         numel->integer < 0 || numel->integer > INT64_MAX / 16 ||
         !tn__array_is_utf8(key->text, key->bytes) || key->bytes > 255 ||
         memchr(key->text, '\n', key->bytes))
-        return mistaken(pickle, "a storage");
+        return tn__pickle_mistaken(pickle, "a storage");
     tn__torch_storage *s =
         storage_of(pickle, key->text, class->name->dtype,
                    (uint64_t)numel->integer);
@@ -409,15 +299,16 @@ tn__pickle_value *tn__pickle_persistent(tn__pickle *pickle,
         return NULL;
     value->whole = s;
     value->view_numel = s->numel;
-    const tn__pickle_value *view = argument(id, 5, TN__PICKLE_TUPLE);
+    const tn__pickle_value *view = tn__pickle_argument(id, 5, TN__PICKLE_TUPLE);
     if (!view)
         return value;
-    const tn__pickle_value *offset = argument(view, 1, TN__PICKLE_INT);
-    const tn__pickle_value *size = argument(view, 2, TN__PICKLE_INT);
+    const tn__pickle_value *offset =
+        tn__pickle_argument(view, 1, TN__PICKLE_INT);
+    const tn__pickle_value *size = tn__pickle_argument(view, 2, TN__PICKLE_INT);
     if (!offset || !size || offset->integer < 0 || size->integer < 0 ||
         (uint64_t)offset->integer > s->numel ||
         (uint64_t)size->integer > s->numel - (uint64_t)offset->integer)
-        return mistaken(pickle, "a view of a storage");
+        return tn__pickle_mistaken(pickle, "a view of a storage");
     value->view_offset = (uint64_t)offset->integer;
     value->view_numel = (uint64_t)size->integer;
     return value;
@@ -460,14 +351,17 @@ static tn__pickle_value *tensor_of(tn__pickle *pickle,
                                    const tn__pickle_value *arguments,
                                    const tn__torch_dtype *dtype)
 {
-    const tn__pickle_value *storage = argument(arguments, 0,
+    const tn__pickle_value *storage = tn__pickle_argument(arguments, 0,
                                                TN__PICKLE_STORAGE);
-    const tn__pickle_value *offset = argument(arguments, 1, TN__PICKLE_INT);
-    const tn__pickle_value *shape = argument(arguments, 2, TN__PICKLE_TUPLE);
-    const tn__pickle_value *stride = argument(arguments, 3, TN__PICKLE_TUPLE);
+    const tn__pickle_value *offset =
+        tn__pickle_argument(arguments, 1, TN__PICKLE_INT);
+    const tn__pickle_value *shape =
+        tn__pickle_argument(arguments, 2, TN__PICKLE_TUPLE);
+    const tn__pickle_value *stride =
+        tn__pickle_argument(arguments, 3, TN__PICKLE_TUPLE);
     if (!storage || !offset || offset->integer < 0 || !shape || !stride ||
         shape->count != stride->count)
-        return mistaken(pickle, "a tensor");
+        return tn__pickle_mistaken(pickle, "a tensor");
     if (shape->count > TN_MAX_NDIM)
         return tn__pickle_fail(pickle, TN_ERR_SHAPE,
                                "a tensor of %zu dimensions; Tenon's have at "
@@ -484,7 +378,7 @@ static tn__pickle_value *tensor_of(tn__pickle *pickle,
     const uint64_t view = storage->view_numel * s->dtype->item;
     if (!sizes(shape, t->shape) || !sizes(stride, t->stride) ||
         !tn__array_numel(t->shape, t->ndim, &t->numel))
-        return mistaken(pickle, "a tensor");
+        return tn__pickle_mistaken(pickle, "a tensor");
     if (__builtin_mul_overflow((uint64_t)offset->integer, item, &t->offset) ||
         (t->numel && t->offset > view) ||
         !fits(t, t->offset > view ? 0 : view - t->offset))
@@ -500,7 +394,8 @@ static tn__pickle_value *tensor_of(tn__pickle *pickle,
 static bool has_metadata(tn__pickle *pickle, const tn__pickle_value *arguments,
                          size_t i)
 {
-    const tn__pickle_value *metadata = argument(arguments, i, TN__PICKLE_DICT);
+    const tn__pickle_value *metadata =
+        tn__pickle_argument(arguments, i, TN__PICKLE_DICT);
     if (metadata && metadata->count)
         tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
                         "a tensor has metadata, such as the negative bit: save "
@@ -514,7 +409,8 @@ static bool has_metadata(tn__pickle *pickle, const tn__pickle_value *arguments,
 static tn__pickle_value *make_tensor(tn__pickle *pickle,
                                      const tn__pickle_value *arguments)
 {
-    const tn__pickle_value *hooks = argument(arguments, 5, TN__PICKLE_DICT);
+    const tn__pickle_value *hooks =
+        tn__pickle_argument(arguments, 5, TN__PICKLE_DICT);
     if (hooks && hooks->count)
         return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED,
                                "a tensor has backward hooks, which are not "
@@ -529,9 +425,13 @@ static tn__pickle_value *make_tensor(tn__pickle *pickle,
 static tn__pickle_value *
 make_tensor_of_dtype(tn__pickle *pickle, const tn__pickle_value *arguments)
 {
-    const tn__pickle_value *dtype = argument(arguments, 6, TN__PICKLE_NAME);
-    if (!dtype || !tn__pickle_name_text(dtype->name))
-        return mistaken(pickle, "_rebuild_tensor_v3");
+    const tn__pickle_value *dtype =
+        tn__pickle_argument(arguments, 6, TN__PICKLE_NAME);
+    if (!dtype || !dtype->name->text)
+        return tn__pickle_mistaken(pickle, "_rebuild_tensor_v3");
+    if (!dtype->name->dtype)
+        return tn__pickle_fail(pickle, TN_ERR_UNSUPPORTED, "a tensor of %s",
+                               dtype->name->text);
     return has_metadata(pickle, arguments, 7)
                ? NULL
                : tensor_of(pickle, arguments, dtype->name->dtype);
@@ -541,9 +441,25 @@ make_tensor_of_dtype(tn__pickle *pickle, const tn__pickle_value *arguments)
 static tn__pickle_value *make_parameter(tn__pickle *pickle,
                                         const tn__pickle_value *arguments)
 {
-    const tn__pickle_value *data = argument(arguments, 0, TN__PICKLE_TENSOR);
+    const tn__pickle_value *data =
+        tn__pickle_argument(arguments, 0, TN__PICKLE_TENSOR);
     if (!data)
-        return mistaken(pickle, "_rebuild_parameter");
+        return tn__pickle_mistaken(pickle, "_rebuild_parameter");
+    return arguments->item[0];
+}
+
+/* _rebuild_device_tensor_from_cpu_tensor(data, dtype, device, requires_grad): a
+ * tensor of a device whose storages are not saved. */
+static tn__pickle_value *make_moved(tn__pickle *pickle,
+                                    const tn__pickle_value *arguments)
+{
+    const tn__pickle_value *data =
+        tn__pickle_argument(arguments, 0, TN__PICKLE_TENSOR);
+    const tn__pickle_value *dtype =
+        tn__pickle_argument(arguments, 1, TN__PICKLE_NAME);
+    if (!data || !dtype || dtype->name->dtype != data->tensor->dtype)
+        return tn__pickle_mistaken(pickle,
+                                   "_rebuild_device_tensor_from_cpu_tensor");
     return arguments->item[0];
 }
 
@@ -552,14 +468,17 @@ static tn__pickle_value *make_parameter(tn__pickle *pickle,
 static tn__pickle_value *make_from_type(tn__pickle *pickle,
                                         const tn__pickle_value *arguments)
 {
-    const tn__pickle_value *function = argument(arguments, 0, TN__PICKLE_NAME);
-    const tn__pickle_value *type = argument(arguments, 1, TN__PICKLE_NAME);
-    const tn__pickle_value *inner = argument(arguments, 2, TN__PICKLE_TUPLE);
+    const tn__pickle_value *function =
+        tn__pickle_argument(arguments, 0, TN__PICKLE_NAME);
+    const tn__pickle_value *type =
+        tn__pickle_argument(arguments, 1, TN__PICKLE_NAME);
+    const tn__pickle_value *inner =
+        tn__pickle_argument(arguments, 2, TN__PICKLE_TUPLE);
     if (!function || !type || !inner || type->name->make ||
         type->name->dtype ||
         (function->name->make != make_tensor &&
          function->name->make != make_tensor_of_dtype &&
          function->name->make != make_parameter))
-        return mistaken(pickle, "_rebuild_from_type_v2");
+        return tn__pickle_mistaken(pickle, "_rebuild_from_type_v2");
     return function->name->make(pickle, inner);
 }

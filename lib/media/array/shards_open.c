@@ -78,8 +78,10 @@ static int open_file(tn_safetensors_shards *shards, const char *name)
     }
     memcpy(path, shards->path, folder);
     memcpy(path + folder, name, bytes + 1);
+    const bool pending = tn_error() != NULL;
     tn_safetensors *file = tn_safetensors_open(path);
-    tn_error_rename("safetensors_open", call, "path");
+    if (!pending)
+        tn_error_rename("safetensors_open", call, "path");
     free(path);
     if (!file) {
         free(copy);
@@ -268,7 +270,9 @@ tn_tensor *tn_safetensors_shards_tensor(tn_safetensors_shards *shards,
                                      "name is NULL");
         return NULL;
     }
+    const bool pending = tn_error() != NULL;
     tn_tensor *x = tn_safetensors_tensor(shards->file[e->file], name);
-    tn_error_rename("safetensors_tensor", own, NULL);
+    if (!pending)
+        tn_error_rename("safetensors_tensor", own, NULL);
     return x;
 }

@@ -209,10 +209,11 @@ static tn_status remove_stale(const job *j)
     DIR *dir = folder ? opendir(folder) : NULL;
     tn_status status = TN_OK;
     if (!dir)
-        status = folder ? tn_error_refuse_argument(TN_ERR_IO, call, "stem",
-                                                   "%s: %s", folder,
-                                                   strerror(errno))
-                        : tn__array_no_memory(call);
+        status = !folder || errno == ENOMEM
+                     ? tn__array_no_memory(call)
+                     : tn_error_refuse_argument(TN_ERR_IO, call, "stem",
+                                                "%s: %s", folder,
+                                                strerror(errno));
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (is_stale(j, entry->d_name) && status == TN_OK &&
             unlinkat(dirfd(dir), entry->d_name, 0) < 0)

@@ -197,7 +197,8 @@ static int kind_of(const tn__pickle_value *value)
         [TN__PICKLE_REAL] = TN_TORCH_REAL,  [TN__PICKLE_TEXT] = TN_TORCH_TEXT,
         [TN__PICKLE_BYTES] = TN_TORCH_BYTES,[TN__PICKLE_LIST] = TN_TORCH_LIST,
         [TN__PICKLE_TUPLE] = TN_TORCH_LIST, [TN__PICKLE_DICT] = TN_TORCH_DICT,
-        [TN__PICKLE_NAME] = TN_TORCH_TEXT,  [TN__PICKLE_STORAGE] = 0,
+        [TN__PICKLE_NAME] = TN_TORCH_TEXT,
+        [TN__PICKLE_NUMPY_DTYPE] = 0,       [TN__PICKLE_STORAGE] = 0,
         [TN__PICKLE_TENSOR] = TN_TORCH_TENSOR};
     return kinds[value->kind];
 }
@@ -256,6 +257,8 @@ tn_status tn_torch_file_int(const tn_torch_file *file, const char *name,
                             int64_t *out)
 {
     static const char call[] = "torch_file_int";
+    if (tn_error())
+        return TN_ERR_STATE;
     const tn__torch_entry *entry = tn__torch_need(file, name, call);
     if (!entry)
         return tn_error_code();
@@ -273,6 +276,8 @@ tn_status tn_torch_file_real(const tn_torch_file *file, const char *name,
                              double *out)
 {
     static const char call[] = "torch_file_real";
+    if (tn_error())
+        return TN_ERR_STATE;
     const tn__torch_entry *entry = tn__torch_need(file, name, call);
     if (!entry)
         return tn_error_code();

@@ -21,35 +21,36 @@ static void *refuse(const tn_torch_file *file, tn_status code,
 
 /* ---- the zip archive ------------------------------------------------------ */
 
-/* Finds FOLDER/data.pkl and stores FOLDER. */
-static const tn__zip_member *find_pickle(tn_torch_file *file)
+/* Returns the slash of FOLDER/data.pkl, or NULL. */
+static const char *slash_of(const tn__zip_member *member)
 {
-    for (size_t i = 0; i < file->zip.count; i++) {
-        const tn__zip_member *member = &file->zip.member[i];
-        const char *slash = strchr(member->name, '/');
-        if (!slash || strcmp(slash, "/data.pkl") != 0)
-            continue;
-        const size_t bytes = (size_t)(slash - member->name);
-        char *folder = tn__pickle_alloc(&file->pickle, bytes + 1, 1);
-        if (!folder)
-            return NULL;
-        file->folder = memcpy(folder, member->name, bytes);
-        return member;
-    }
-    return NULL;
+    const char *slash = strchr(member->name, '/');
+    return slash && strcmp(slash, "/data.pkl") == 0 ? slash : NULL;
+}
+
+/* Finds FOLDER/data.pkl and stores FOLDER. */
+static const tn__zip_member *find_pickle(tn_torch_file *file, const char *call)
+{
+    size_t i = 0;
+    while (i < file->zip.count && !slash_of(&file->zip.member[i]))
+        i++;
+    if (i == file->zip.count)
+        return refuse(file, TN_ERR_FORMAT, call,
+                      "a zip archive without data.pkl: no file of torch.save");
+    const tn__zip_member *member = &file->zip.member[i];
+    const size_t bytes = (size_t)(slash_of(member) - member->name);
+    char *folder = tn__pickle_alloc(&file->pickle, bytes + 1, 1);
+    if (!folder)
+        return NULL;
+    file->folder = memcpy(folder, member->name, bytes);
+    return member;
 }
 
 static const tn__zip_member *member_of(const tn_torch_file *file,
                                        const char *path)
 {
-    const size_t bytes = strlen(file->folder) + strlen(path) + 2;
-    char *name = malloc(bytes);
-    if (!name)
-        return NULL;
-    snprintf(name, bytes, "%s/%s", file->folder, path);
-    const tn__zip_member *member = tn__zip_find(&file->zip, name);
-    free(name);
-    return member;
+    const char *const piece[] = {file->folder, "/", path, NULL};
+    return tn__zip_find(&file->zip, piece);
 }
 
 static tn_status read_byte_order(tn_torch_file *file, const char *call)
@@ -77,13 +78,9 @@ tn__pickle_value *tn__torch_read_zip(tn_torch_file *file, const char *call)
 {
     if (tn__zip_open(&file->zip, &file->source, call) < 0)
         return NULL;
-    const tn__zip_member *member = find_pickle(file);
-    if (tn_error_code() == TN_ERR_MEMORY)
-        return NULL;
+    const tn__zip_member *member = find_pickle(file, call);
     if (!member)
-        return refuse(file, TN_ERR_FORMAT, call,
-                      "it is a zip archive without data.pkl, which torch.save "
-                      "did not write");
+        return NULL;
     if (member_of(file, "constants.pkl"))
         return refuse(file, TN_ERR_UNSUPPORTED, call,
                       "it is a TorchScript archive, which contains code: save "
@@ -106,20 +103,31 @@ tn__pickle_value *tn__torch_read_zip(tn_torch_file *file, const char *call)
 
 /* ---- the old format ------------------------------------------------------- */
 
-/* Checks the pickles (magic number, version, system) that precede the
- * object. */
+/* The number in the first pickle. It is looked for before this pickle runs, so
+ * that a file of another kind is not called a malformed pickle. */
+static const uint8_t magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
+                                0x20, 0x6a, 0xa8, 0x50, 0x19};
+enum { MOST_BEFORE_MAGIC = 16 };
+
+static bool has_magic(const uint8_t *p, const uint8_t *end)
+{
+    const size_t most = MOST_BEFORE_MAGIC + sizeof magic;
+    const size_t bytes = (size_t)(end - p) < most ? (size_t)(end - p) : most;
+    return memmem(p, bytes, magic, sizeof magic) != NULL;
+}
+
+/* Checks the pickles before the object. */
 static bool read_preamble(tn_torch_file *file, const uint8_t **p,
                           const uint8_t *end, const char *call)
 {
-    static const uint8_t magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
-                                    0x20, 0x6a, 0xa8, 0x50, 0x19};
+    if (!has_magic(*p, end))
+        return refuse(file, TN_ERR_FORMAT, call, "it was not written by torch.save");
     const tn__pickle_value *v = tn__pickle_run(&file->pickle, p, end);
-    if (!v || v->kind != TN__PICKLE_LONG || v->bytes != sizeof magic ||
-        memcmp(v->text, magic, sizeof magic) != 0) {
-        tn_error_clear();
-        return refuse(file, TN_ERR_FORMAT, call, "it was not written by "
-                      "torch.save");
-    }
+    if (!v)
+        return false;
+    if (v->kind != TN__PICKLE_LONG || v->bytes != sizeof magic ||
+        memcmp(v->text, magic, sizeof magic) != 0)
+        return refuse(file, TN_ERR_FORMAT, call, "it was not written by torch.save");
     v = tn__pickle_run(&file->pickle, p, end);
     if (v && (v->kind != TN__PICKLE_INT || v->integer != 1001))
         return refuse(file, TN_ERR_UNSUPPORTED, call,
@@ -275,6 +283,7 @@ static bool list(lister *l, size_t path_bytes, const tn__pickle_value *value,
         return refuse(l->file, TN_ERR_FORMAT, l->call,
                       "its tree is more than 64 levels deep");
     if (value->kind == TN__PICKLE_STORAGE ||
+        value->kind == TN__PICKLE_NUMPY_DTYPE ||
         (value->kind == TN__PICKLE_NAME && !tn__pickle_name_text(value->name)))
         return refuse(l->file, TN_ERR_UNSUPPORTED, l->call,
                       "it has a storage or a class that is no part of a "

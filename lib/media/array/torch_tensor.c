@@ -49,13 +49,8 @@ static const tn__zip_member *find_member(tn_torch_file *file,
                                          const tn__torch_storage *storage,
                                          uint64_t need, const char *call)
 {
-    const size_t room = strlen(file->folder) + strlen(storage->key) + 8;
-    char *name = malloc(room);
-    if (!name)
-        return tn__array_no_memory(call), NULL;
-    snprintf(name, room, "%s/data/%s", file->folder, storage->key);
-    const tn__zip_member *member = tn__zip_find(&file->zip, name);
-    free(name);
+    const char *const piece[] = {file->folder, "/data/", storage->key, NULL};
+    const tn__zip_member *member = tn__zip_find(&file->zip, piece);
     if (member && member->bytes >= need)
         return member;
     tn_error_refuse_argument(TN_ERR_FORMAT, call, NULL,

@@ -32,7 +32,10 @@ bool tn__zip_is(const tn__array_source *source, const char *call);
 tn_status tn__zip_open(tn__zip *zip, const tn__array_source *source,
                        const char *call);
 void tn__zip_close(tn__zip *zip);
-const tn__zip_member *tn__zip_find(const tn__zip *zip, const char *name);
+/* Returns the member whose name is the pieces together, a list that ends with
+ * NULL, or NULL if there is none. Cannot fail. */
+const tn__zip_member *tn__zip_find(const tn__zip *zip,
+                                   const char *const *piece);
 
 /* Unpacks a member to out, which has room for member->bytes bytes, and checks
  * its CRC. With zero_is_no_crc, a CRC of 0 in the directory is not checked. */

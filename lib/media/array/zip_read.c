@@ -392,12 +392,26 @@ void tn__zip_close(tn__zip *zip)
     *zip = (tn__zip){0};
 }
 
-const tn__zip_member *tn__zip_find(const tn__zip *zip, const char *name)
+/* Compares a name with the text that the pieces make together, like strcmp. */
+static int compare_pieces(const char *name, const char *const *piece)
+{
+    for (; *piece; piece++) {
+        const size_t bytes = strlen(*piece);
+        const int order = strncmp(name, *piece, bytes);
+        if (order != 0)
+            return order;
+        name += bytes;
+    }
+    return *name != 0;
+}
+
+const tn__zip_member *tn__zip_find(const tn__zip *zip,
+                                   const char *const *piece)
 {
     size_t low = 0, high = zip->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(zip->by_name[middle]->name, name);
+        const int order = compare_pieces(zip->by_name[middle]->name, piece);
         if (order == 0)
             return zip->by_name[middle];
         if (order < 0)

@@ -1,6 +1,7 @@
 /* color.c: brightness, contrast, saturation, hue and grey. Computed in float32;
  * uint8 is rounded as torchvision does. */
 #include <media/image/image_tensor.h>
+#include <base/nearest.h>
 
 #include <math.h>
 #include <string.h>
@@ -68,6 +69,7 @@ static float mean_grey(const tn__pixels *in, const char *first)
 static tn_tensor *blend(tn_tensor *image, double factor, toward other,
                         const char *call)
 {
+    TN__ROUND_NEAREST;
     tn__pixels in, out;
     if (!open_color(&in, image, call) ||
         !tn__check_range(call, "factor", factor, 0, 3.4e38))
@@ -136,6 +138,7 @@ static void shift_hue(float *rgb, float shift)
 
 tn_tensor *tn_image_adjust_hue(tn_tensor *image, double shift)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_adjust_hue";
     tn__pixels in, out;
     if (!open_color(&in, image, call) ||
@@ -165,6 +168,7 @@ tn_tensor *tn_image_adjust_hue(tn_tensor *image, double shift)
 
 tn_tensor *tn_image_grayscale(tn_tensor *image, int channels)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_grayscale";
     tn__pixels in, out;
     if (!open_color(&in, image, call))

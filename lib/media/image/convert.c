@@ -1,5 +1,6 @@
 /* convert.c: conversion to floating point, and normalisation. */
 #include <media/image/convert.h>
+#include <base/nearest.h>
 
 #include <tenon/transform.h>
 
@@ -25,6 +26,7 @@ static void normalize_f32(const float *in, float *out, int64_t count,
 void tn__normalize(const tn__pixels *image, const tn__pixels *out,
                    const double *mean, const double *deviation)
 {
+    TN__ROUND_NEAREST;
     const int64_t count = image->h * image->w;
     for (int64_t i = 0; i < image->n * image->c; i++) {
         const void *from = tn__plane(image, i);
@@ -81,6 +83,7 @@ tn_tensor *tn_image_normalize(tn_tensor *image, const double *mean,
 
 tn_tensor *tn_image_to_float(tn_tensor *image)
 {
+    TN__ROUND_NEAREST;
     tn__pixels in, out;
     if (!tn__pixels_open(&in, image, "image_to_float", false))
         return NULL;

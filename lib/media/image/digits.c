@@ -117,8 +117,10 @@ static tn_tensor *load_idx(const char *folder, const char *name, int ndim,
     char *path = find_file(folder, name);
     if (!path)
         return tn_error_set(TN_ERR_MEMORY, "%s: out of memory", call), NULL;
+    const bool pending = tn_error() != NULL;
     tn_tensor *x = tn_idx_load(path);
-    tn_error_rename("idx_load", call, "folder");
+    if (!pending)
+        tn_error_rename("idx_load", call, "folder");
     bool right = x && tn_tensor_dtype(x) == TN_U8 && tn_tensor_ndim(x) == ndim;
     for (int i = 1; right && i < ndim; i++)
         right = tn_tensor_size(x, i) == side;

@@ -17,6 +17,12 @@ static uint32_t number(const unsigned char *at, int bytes, bool big)
 
 int tn__exif_orientation(const unsigned char *data, size_t bytes)
 {
+    /* Some programs write the head of a JPEG file's EXIF data to PNG files,
+     * too. */
+    if (bytes > 6 && memcmp(data, "Exif\0\0", 6) == 0) {
+        data += 6;
+        bytes -= 6;
+    }
     if (bytes < 8 || (memcmp(data, "II*\0", 4) && memcmp(data, "MM\0*", 4)))
         return 1;
     const bool big = data[0] == 'M';

@@ -2,6 +2,7 @@
  * find the format in a table. */
 #include <media/image/formats.h>
 #include <media/image/raster.h>
+#include <media/result.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,27 +126,22 @@ static tn_status read_info(const void *data, size_t bytes, const origin *from,
 {
     tn__why why;
     tn_status status = TN_OK;
-    tn_image_info info = {.size = out->size};
+    tn_image_info info = {0};
     const tn__image_format *format = tn__format_of(data, bytes, &status, &why);
     if (format)
         status = format->info(data, bytes, &info, &why);
     if (status < 0)
         return refuse(from, status, &why);
-    memcpy(out, &info, out->size);
+    tn__result_store(out, &info);
     return TN_OK;
 }
 
-static bool check_info(const tn_image_info *out, const char *call)
+static tn_status check_info(const tn_image_info *out, const char *call)
 {
-    if (!check_pointer(out, call, "out_info"))
-        return false;
-    if (out->size >= sizeof out->size && out->size <= sizeof *out)
-        return true;
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "out_info",
-                             "out_info->size is %zu; set it to "
-                             "sizeof(tn_image_info)",
-                             out->size);
-    return false;
+    if (tn_error())
+        return TN_ERR_STATE;
+    return tn__result_check(out, "tn_image_info", sizeof *out, call,
+                            "out_info");
 }
 
 tn_status tn_image_info_load(const char *path, tn_image_info *out_info)
@@ -153,10 +149,12 @@ tn_status tn_image_info_load(const char *path, tn_image_info *out_info)
     const origin from = {"image_info_load", path};
     void *data;
     size_t bytes;
-    if (!check_info(out_info, from.call) ||
-        tn_file_read(path, from.call, &data, &bytes) < 0)
-        return tn_error_code();
-    const tn_status status = read_info(data, bytes, &from, out_info);
+    tn_status status = check_info(out_info, from.call);
+    if (status == TN_OK)
+        status = tn_file_read(path, from.call, &data, &bytes);
+    if (status < 0)
+        return status;
+    status = read_info(data, bytes, &from, out_info);
     free(data);
     return status;
 }
@@ -165,10 +163,12 @@ tn_status tn_image_info_decode(const void *data, size_t bytes,
                                tn_image_info *out_info)
 {
     const origin from = {"image_info_decode", NULL};
-    if (!check_pointer(data, from.call, "data") ||
-        !check_info(out_info, from.call))
-        return tn_error_code();
-    return read_info(data, bytes, &from, out_info);
+    const tn_status status = check_info(out_info, from.call);
+    if (status < 0)
+        return status;
+    return check_pointer(data, from.call, "data")
+               ? read_info(data, bytes, &from, out_info)
+               : TN_ERR_ARGUMENT;
 }
 
 /* ---- writing ------------------------------------------------------------ */
@@ -236,6 +236,8 @@ tn_status tn_image_save_with(const char *path, const tn_tensor *image,
 {
     const char *call = "image_save";
     tn_image_save_options o;
+    if (tn_error())
+        return TN_ERR_STATE;
     if (tn_options_take(tn_image_save_type(), &o, options) < 0 ||
         !check_pointer(path, call, "path"))
         return tn_error_code();
@@ -265,6 +267,8 @@ tn_status tn_image_encode_with(const tn_tensor *image, const char *format,
 {
     const char *call = "image_encode";
     tn_image_encode_options own;
+    if (tn_error())
+        return TN_ERR_STATE;
     if (tn_options_take(tn_image_encode_type(), &own, options) < 0 ||
         !check_pointer(format, call, "format") ||
         !check_pointer(out_data, call, "out_data") ||

@@ -220,14 +220,21 @@ tn_image_folder *tn_image_folder_open(const char *path)
 
 /* ---- attributes --------------------------------------------------------- */
 
+static bool is_folder(const tn_image_folder *folder, const char *call)
+{
+    return folder && tn_object_check(folder, &folder_class, call, "folder");
+}
+
 int64_t tn_image_folder_count(const tn_image_folder *folder)
 {
-    return folder ? folder->paths.count : 0;
+    return is_folder(folder, "image_folder_count") ? folder->paths.count : 0;
 }
 
 int64_t tn_image_folder_class_count(const tn_image_folder *folder)
 {
-    return folder ? folder->class_names.count : 0;
+    return is_folder(folder, "image_folder_class_count")
+               ? folder->class_names.count
+               : 0;
 }
 
 static const char *name_at(const names *list, int64_t i)
@@ -237,17 +244,23 @@ static const char *name_at(const names *list, int64_t i)
 
 const char *tn_image_folder_class_name(const tn_image_folder *folder, int64_t i)
 {
-    return folder ? name_at(&folder->class_names, i) : NULL;
+    return is_folder(folder, "image_folder_class_name")
+               ? name_at(&folder->class_names, i)
+               : NULL;
 }
 
 const char *tn_image_folder_path(const tn_image_folder *folder, int64_t i)
 {
-    return folder ? name_at(&folder->paths, i) : NULL;
+    return is_folder(folder, "image_folder_path") ? name_at(&folder->paths, i)
+                                                  : NULL;
 }
 
 int64_t tn_image_folder_label(const tn_image_folder *folder, int64_t i)
 {
-    return folder && i >= 0 && i < folder->paths.count ? folder->label[i] : -1;
+    return is_folder(folder, "image_folder_label") && i >= 0 &&
+                   i < folder->paths.count
+               ? folder->label[i]
+               : -1;
 }
 
 /* ---- the data set ------------------------------------------------------- */

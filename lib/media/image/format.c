@@ -41,14 +41,16 @@ size_t tn__tensor_pixel(const tn__request *request, int channels)
 }
 
 tn_status tn__check_memory(int64_t width, int64_t height,
-                           size_t bytes_per_pixel, tn__why *why)
+                           size_t bytes_per_pixel, size_t bytes_per_column,
+                           tn__why *why)
 {
     const int64_t limit = tn_unpack_limit();
-    int64_t bytes;
+    int64_t bytes, column;
     if (limit < 0)
         return tn__because(why, (tn_status)limit, "the limit is invalid");
-    if (__builtin_mul_overflow(width, height, &bytes) ||
-        __builtin_mul_overflow(bytes, (int64_t)bytes_per_pixel, &bytes))
+    if (__builtin_mul_overflow(height, (int64_t)bytes_per_pixel, &column) ||
+        __builtin_add_overflow(column, (int64_t)bytes_per_column, &column) ||
+        __builtin_mul_overflow(width, column, &bytes))
         return tn__because(why, TN_ERR_FORMAT,
                            "%lld x %lld pixels are more than memory can hold",
                            (long long)width, (long long)height);

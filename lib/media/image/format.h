@@ -64,9 +64,11 @@ extern const tn__image_format tn__image_png, tn__image_jpeg;
 /* Returns the bytes of a pixel of the tensor, if the file has `channels`. */
 size_t tn__tensor_pixel(const tn__request *request, int channels);
 /* Returns an error if an image of these sizes needs more memory than
- * tn_unpack_limit: bytes_per_pixel counts all buffers. */
+ * tn_unpack_limit. bytes_per_pixel counts all buffers of the image's size, and
+ * bytes_per_column those of a few rows. */
 tn_status tn__check_memory(int64_t width, int64_t height,
-                           size_t bytes_per_pixel, tn__why *why);
+                           size_t bytes_per_pixel, size_t bytes_per_column,
+                           tn__why *why);
 
 /* Returns the orientation in a TIFF structure, 1 if there is none or it is
  * malformed. */

@@ -19,12 +19,14 @@ static bool open_batch(tn__pixels *in, const tn_tensor *batch, const char *call)
                         tn_tensor_ndim(batch));
         return false;
     }
+    const bool pending = tn_error() != NULL;
     /* None of these calls changes the object. */
     tn_tensor *x = tn_detach((tn_tensor *)batch);
     tn_device *device = tn__image_device();
     if (!x || !device || !(x = tn_to(x, device)) ||
         !tn__pixels_open(in, x, call, false)) {
-        tn_error_rename("to", call, "batch");
+        if (!pending)
+            tn_error_rename("to", call, "batch");
         return false;
     }
     return true;

@@ -169,6 +169,10 @@ static void set_scale(j_decompress_ptr info, int64_t min_side)
         info->scale_denom /= 2;
 }
 
+/* libjpeg has rows of its own for each component: at most 4 * 10 before and 4
+ * after upsampling (jdmainct.c, jdsample.c). */
+enum { LIBJPEG_COLUMN = 3 * (4 * 10 + 4) };
+
 /* Bytes for each pixel of the file: those of the raster and the tensor, and
  * coefficients of two bytes if all of them are stored. Subsampling needs
  * fewer. */
@@ -200,7 +204,7 @@ static void read_pixels(jpeg_job *job, j_decompress_ptr info, const void *data,
     job->status = tn__check_memory(
         stored ? info->image_width : out->width,
         stored ? info->image_height : out->height,
-        bytes_per_pixel(info, request), job->why);
+        bytes_per_pixel(info, request), LIBJPEG_COLUMN, job->why);
     if (job->status < 0)
         return;
     const size_t row = (size_t)out->width * (size_t)out->channels;

@@ -27,7 +27,6 @@ typedef struct png_job {
     bool truncated, no_memory;
     /* writing */
     tn__growing *out;
-    png_bytepp rows; /* owned */
 } png_job;
 
 static void on_error(png_structp png, png_const_charp message)
@@ -164,6 +163,9 @@ static tn_status info_png(const void *data, size_t bytes, tn_image_info *out,
     return job.status;
 }
 
+/* libpng has two rows of its own, of at most 4 samples of 16 bits per pixel. */
+enum { LIBPNG_COLUMN = 2 * 4 * 2 };
+
 /* Makes samples of 8 bits, or 16 in the host's byte order, and a palette or a
  * transparent colour into channels. */
 static void set_transforms(png_job *job, bool keep16)
@@ -193,24 +195,25 @@ static void read_pixels(png_job *job, const tn__request *request,
     const size_t pixel = (size_t)out->channels * (size_t)out->bits / 8;
     job->status = tn__check_memory(
         out->width, out->height,
-        pixel + tn__tensor_pixel(request, out->channels), job->why);
+        pixel + tn__tensor_pixel(request, out->channels), LIBPNG_COLUMN,
+        job->why);
     if (job->status < 0)
         return;
     set_transforms(job, request->keep16);
-    png_set_interlace_handling(job->png);
+    const int passes = png_set_interlace_handling(job->png);
     png_read_update_info(job->png, job->info);
     const size_t row = png_get_rowbytes(job->png, job->info);
     if (row != pixel * (size_t)out->width)
         png_error(job->png, "rows have an unexpected size");
     out->data = malloc(row * (size_t)out->height);
-    job->rows = malloc((size_t)out->height * sizeof *job->rows);
-    if (!out->data || !job->rows) {
+    if (!out->data) {
         job->status = tn__because(job->why, TN_ERR_MEMORY, "memory ran out");
         return;
     }
-    for (int64_t y = 0; y < out->height; y++)
-        job->rows[y] = (png_bytep)out->data + row * (size_t)y;
-    png_read_image(job->png, job->rows);
+    for (int pass = 0; pass < passes; pass++)
+        for (int64_t y = 0; y < out->height; y++)
+            png_read_row(job->png, (png_bytep)out->data + row * (size_t)y,
+                         NULL);
     png_read_end(job->png, NULL); /* to find a truncated end */
 }
 
@@ -224,7 +227,6 @@ static tn_status decode_png(const void *data, size_t bytes,
         read_pixels(&job, request, out);
         out->orientation = orientation_of(data, bytes);
         png_destroy_read_struct(&job.png, &job.info, NULL);
-        free(job.rows);
     }
     if (job.status < 0) {
         free(out->data);

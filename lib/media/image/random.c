@@ -1,4 +1,5 @@
 /* random.c: random transforms: each draws numbers and calls the transform. */
+#include <base/nearest.h>
 #include <media/image/image_tensor.h>
 
 #include <math.h>
@@ -59,8 +60,9 @@ static tn_tensor *maybe_flip(tn_tensor *image, flip_function *flip,
     const bool flips = next(&d) >> 63;
     if (!tn__pixels_open(&in, image, call, true))
         return NULL;
+    const bool pending = tn_error() != NULL;
     tn_tensor *out = flips ? flip(image) : tn__pixels_copy(&in);
-    if (!out)
+    if (!out && !pending)
         tn_error_rename(from, call, NULL);
     return out;
 }
@@ -82,6 +84,7 @@ tn_tensor *
 tn_image_random_crop_with(tn_tensor *image, int64_t height, int64_t width,
                           const tn_image_random_crop_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_random_crop";
     draw d = begin_draw();
     tn_image_random_crop_options o;
@@ -107,11 +110,12 @@ tn_image_random_crop_with(tn_tensor *image, int64_t height, int64_t width,
     const int64_t p = o.padding;
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = image;
+    const bool pending = tn_error() != NULL;
     /* With padding 0, this checks .mode and .fill. */
     if (p || strcmp(o.mode, "constant") != 0 || o.fill != 0)
         x = tn_image_pad(image, p, p, p, p, .mode = o.mode, .fill = o.fill);
     x = x ? tn_image_crop(x, top, left, height, width) : NULL;
-    if (!x) {
+    if (!x && !pending) {
         tn_error_rename("image_pad", call, NULL);
         tn_error_rename("image_crop", call, NULL);
     }
@@ -181,6 +185,7 @@ tn_tensor *tn_image_random_resized_crop_with(
     tn_tensor *image, int64_t height, int64_t width,
     const tn_image_random_resized_crop_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_random_resized_crop";
     draw d = begin_draw();
     tn_image_random_resized_crop_options o;
@@ -191,10 +196,11 @@ tn_tensor *tn_image_random_resized_crop_with(
     const span s = {o.scale_min, o.scale_max, o.ratio_min, o.ratio_max};
     if (!check_spans(call, &s))
         return NULL;
+    const bool pending = tn_error() != NULL;
     tn_tensor *x = tn_image_resized_crop(
         image, draw_crop(&d, &s, in.h, in.w), height, width, .mode = o.mode,
         .antialias = o.antialias);
-    if (!x)
+    if (!x && !pending)
         tn_error_rename("image_resized_crop", call, NULL);
     return x;
 }
@@ -207,6 +213,7 @@ tn_tensor *
 tn_image_random_affine_with(tn_tensor *image,
                             const tn_image_random_affine_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_random_affine";
     draw d = begin_draw();
     tn_image_random_affine_options o;
@@ -227,10 +234,11 @@ tn_image_random_affine_with(tn_tensor *image,
     const double y = nearbyint(uniform(&d, -dy, dy));
     const double scale = uniform(&d, o.scale_min, o.scale_max);
     const double shear = uniform(&d, -o.shear, o.shear);
+    const bool pending = tn_error() != NULL;
     tn_tensor *out = tn_image_affine(
         image, .degrees = degrees, .translate_x = x, .translate_y = y,
         .scale = scale, .shear_x = shear, .mode = o.mode, .fill = o.fill);
-    if (!out)
+    if (!out && !pending)
         tn_error_rename("image_affine", call, NULL);
     return out;
 }
@@ -255,6 +263,7 @@ tn_tensor *
 tn_image_color_jitter_with(tn_tensor *image,
                            const tn_image_color_jitter_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_color_jitter";
     draw d = begin_draw();
     tn_image_color_jitter_options o;
@@ -278,12 +287,13 @@ tn_image_color_jitter_with(tn_tensor *image,
     }
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn__pixels_copy(&in);
+    const bool pending = tn_error() != NULL;
     for (int i = 0; x && i < ADJUSTMENTS; i++) {
         const int k = order[i];
         if (width[k] == 0)
             continue;
         x = adjustments[k].adjust(x, factor[k]);
-        if (!x)
+        if (!x && !pending)
             tn_error_rename(adjustments[k].call, call, NULL);
     }
     return tn_scope_result(scope, x);
@@ -318,6 +328,7 @@ tn_tensor *
 tn_image_random_erasing_with(tn_tensor *image,
                              const tn_image_random_erasing_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_random_erasing";
     draw d = begin_draw();
     tn_image_random_erasing_options o;

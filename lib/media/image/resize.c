@@ -1,4 +1,5 @@
 /* resize.c: the transforms that resize. */
+#include <base/nearest.h>
 #include <media/image/convert.h>
 #include <media/image/resample.h>
 
@@ -29,6 +30,7 @@ static bool open_job(job *j, tn_tensor *image, const char *call)
 /* Computes the part of the result. Returns false with the error set. */
 static bool run(const job *j, const char *mode, bool antialias, tn__pixels *out)
 {
+    TN__ROUND_NEAREST;
     const int m = tn__check_name(j->call, "mode", mode, modes);
     if (m < 0 || !tn__pixels_new(out, &j->image, j->image.c, j->part.height,
                                  j->part.width, j->image.dtype))
@@ -73,6 +75,7 @@ tn_tensor *tn_image_resize_with(tn_tensor *image, int64_t height, int64_t width,
 void tn__shorter_size(int64_t height, int64_t width, int64_t side,
                       int64_t max_size, int64_t *out_height, int64_t *out_width)
 {
+    TN__ROUND_NEAREST;
     const bool tall = height > width;
     const int64_t shorter = tall ? width : height;
     const int64_t longer = tall ? height : width;

@@ -4,6 +4,7 @@
  * Positions are measured from the image's centre, and computed in float32 in
  * the order of torchvision's grid, so that "nearest" chooses the same
  * pixels. */
+#include <base/nearest.h>
 #include <media/image/image_tensor.h>
 
 #include <math.h>
@@ -191,6 +192,7 @@ TN_OPTIONS_TYPE(tn_image_rotate, "image_rotate", "image, degrees",
 tn_tensor *tn_image_rotate_with(tn_tensor *image, double degrees,
                                 const tn_image_rotate_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_rotate";
     tn_image_rotate_options o;
     tn__pixels in, out;
@@ -238,6 +240,7 @@ TN_OPTIONS_TYPE(tn_image_affine, "image_affine", "image",
 tn_tensor *tn_image_affine_with(tn_tensor *image,
                                 const tn_image_affine_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "image_affine";
     tn_image_affine_options o;
     tn__pixels in, out;

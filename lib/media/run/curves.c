@@ -65,50 +65,100 @@ static tn_status no_memory(void)
                                     "out of memory");
 }
 
-/* Takes the next name from a line of names. Quotes around it are removed. */
-static size_t take_name(const char **at, const char *end, const char **name)
+/* Takes the next name from a line of names, and stores it in out, which has
+ * room for the line and a NUL. A name may be between quotes, where a comma
+ * belongs to it and two quotes stand for one. Returns false if a quote is not
+ * closed. */
+static bool take_name(const char **at, const char *end, char *out)
 {
-    const char *comma = memchr(*at, ',', (size_t)(end - *at));
-    const char *stop = comma ? comma : end;
-    *name = *at;
-    *at = comma ? comma + 1 : end;
-    while (*name < stop && (**name == ' ' || **name == '\t'))
-        (*name)++;
-    while (stop > *name && strchr(" \t\r", stop[-1]))
-        stop--;
-    if (stop - *name >= 2 && **name == '"' && stop[-1] == '"') {
-        (*name)++;
-        stop--;
+    const char *p = *at;
+    char *const begin = out;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    const bool quoted = p < end && *p == '"';
+    bool open = quoted;
+    for (p += quoted; p < end && (open || *p != ','); p++) {
+        const bool pair = open && p + 1 < end && *p == '"' && p[1] == '"';
+        p += pair;
+        if (quoted && *p == '"' && !pair)
+            open = false;
+        else
+            *out++ = *p;
     }
-    return (size_t)(stop - *name);
+    while (out > begin && strchr(" \t\r", out[-1]))
+        out--;
+    *out = 0;
+    *at = p < end ? p + 1 : end;
+    return !open;
+}
+
+static bool has_tag(const tn__curve_list *list, const char *tag)
+{
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(list->curve[i].tag, tag) == 0)
+            return true;
+    return false;
+}
+
+/* Takes the name of column k. */
+static tn_status take_tag(const tn__curve_list *list, const char *path,
+                          int64_t k, const char **at, const char *end,
+                          char *out)
+{
+    const char *wrong = !take_name(at, end, out) ? "has a quote that is not closed"
+                        : k && !*out             ? "has no name"
+                        : k && has_tag(list, out)
+                            ? "has the name of another column"
+                            : NULL;
+    return wrong ? tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                                            "%s: line 1: column %lld %s", path,
+                                            (long long)k + 1, wrong)
+                 : TN_OK;
+}
+
+/* list is empty: a CSV file has a run of its own. cell has the rows of the
+ * table, name has room for the names of all columns. */
+static tn_status add_columns(tn__curve_list *list, const char *run,
+                             const char *path, const char *names,
+                             const char *names_end, const double *cell,
+                             int64_t rows, int64_t columns, char *name)
+{
+    const char *at = names;
+    for (int64_t k = 0; k < columns; k++) {
+        const tn_status status =
+            take_tag(list, path, k, &at, names_end, name);
+        if (status < 0)
+            return status;
+        for (int64_t r = 0; k && r < rows; r++) {
+            const double *row = cell + r * columns;
+            if (!isnan(row[k]) &&
+                !tn__curve_list_add(list, run, name, strlen(name), row[0],
+                                    row[k], 0))
+                return no_memory();
+        }
+    }
+    if (at == names_end)
+        return TN_OK;
+    return tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                                    "%s: line 1 has more names than the %lld "
+                                    "columns of the lines below", path,
+                                    (long long)columns);
 }
 
 static tn_status add_table(tn__curve_list *list, const char *run,
                            const char *path, const char *names,
                            const char *names_end, tn_tensor *table)
 {
-    const int64_t rows = tn_tensor_size(table, 0);
-    const int64_t columns = tn_tensor_size(table, 1);
-    double *cell = malloc((size_t)tn_tensor_numel(table) * sizeof *cell + 1);
-    if (!cell)
-        return no_memory();
-    tn_status status = tn_tensor_to_array(
-        table, cell, (size_t)tn_tensor_numel(table) * sizeof *cell);
-    const char *at = names, *name;
-    take_name(&at, names_end, &name);
-    for (int64_t k = 1; k < columns && status == TN_OK; k++) {
-        const size_t bytes = take_name(&at, names_end, &name);
-        if (!bytes)
-            status = tn_error_refuse_argument(
-                TN_ERR_FORMAT, call, "path",
-                "%s: line 1: column %lld has no name", path, (long long)k + 1);
-        for (int64_t r = 0; r < rows && status == TN_OK; r++) {
-            const double *row = cell + r * columns;
-            if (!isnan(row[k]) &&
-                !tn__curve_list_add(list, run, name, bytes, row[0], row[k], 0))
-                status = no_memory();
-        }
-    }
+    const size_t bytes = (size_t)tn_tensor_numel(table) * sizeof(double);
+    double *cell = malloc(bytes + 1);
+    char *name = malloc((size_t)(names_end - names) + 1);
+    tn_status status = cell && name ? tn_tensor_to_array(table, cell, bytes)
+                                    : no_memory();
+    if (status == TN_OK)
+        status = add_columns(list, run, path, names, names_end, cell,
+                             tn_tensor_size(table, 0), tn_tensor_size(table, 1),
+                             name);
+    free(name);
     free(cell);
     return status;
 }
@@ -138,6 +188,14 @@ static tn_status read_csv(tn__curve_list *list, const char *run,
 
 /* ---- files and folders --------------------------------------------------- */
 
+/* A file of this name may be empty: the program that writes it has not written
+ * its first record yet. */
+static bool is_event_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strstr(slash ? slash : path, "tfevents") != NULL;
+}
+
 static tn_status read_file(tn__curve_list *list, const char *run,
                            const char *path)
 {
@@ -146,7 +204,7 @@ static tn_status read_file(tn__curve_list *list, const char *run,
     tn_status status = tn_file_read(path, call, &data, &bytes);
     if (status < 0)
         return status;
-    status = tn__curves_are_events(data, bytes)
+    status = is_event_name(path) || tn__curves_are_events(data, bytes)
                  ? tn__curves_read_events(list, run, path, data, bytes)
                  : read_csv(list, run, path, data, bytes);
     free(data);
@@ -195,7 +253,7 @@ static tn_status read_folder(tn__curve_list *list, const char *run,
                 status = inner ? read_folder(list, inner, path, depth + 1)
                                : no_memory();
                 free(inner);
-            } else if (strstr(name, "tfevents") && S_ISREG(info.st_mode)) {
+            } else if (is_event_name(name) && S_ISREG(info.st_mode)) {
                 status = read_file(list, run, path);
             }
         }
@@ -244,51 +302,56 @@ tn_status tn_curves_add(tn_curves *curves, const char *path, const char *run)
 
 /* ---- attributes ---------------------------------------------------------- */
 
-static const tn__curve *at(const tn_curves *curves, int i)
+static bool is_curves(const tn_curves *curves, const char *own)
 {
-    return tn_object_is(curves, &curves_class) && i >= 0 &&
-                   i < curves->list.count
+    return curves && tn_object_check(curves, &curves_class, own, "curves");
+}
+
+/* Returns curve i, or NULL. own is the public call. */
+static const tn__curve *at(const tn_curves *curves, int i, const char *own)
+{
+    return is_curves(curves, own) && i >= 0 && i < curves->list.count
                ? &curves->list.curve[i]
                : NULL;
 }
 
 int tn_curves_count(const tn_curves *curves)
 {
-    return tn_object_is(curves, &curves_class) ? curves->list.count : 0;
+    return is_curves(curves, "curves_count") ? curves->list.count : 0;
 }
 
 const char *tn_curves_run(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_run");
     return c ? c->run : NULL;
 }
 
 const char *tn_curves_tag(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_tag");
     return c ? c->tag : NULL;
 }
 
 int64_t tn_curves_length(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_length");
     return c ? c->count : 0;
 }
 
 const double *tn_curves_steps(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_steps");
     return c ? c->step : NULL;
 }
 
 const double *tn_curves_values(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_values");
     return c ? c->value : NULL;
 }
 
 const double *tn_curves_times(const tn_curves *curves, int i)
 {
-    const tn__curve *c = at(curves, i);
+    const tn__curve *c = at(curves, i, "curves_times");
     return c ? c->time : NULL;
 }

@@ -245,8 +245,6 @@ static tn_status begin(tn_events *e)
 tn_events *tn_events_open(const char *folder)
 {
     static const char call[] = "events_open";
-    if (tn_error())
-        return NULL;
     if (!folder || !*folder) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "folder", "folder is %s",
                                  folder ? "empty" : "NULL");
@@ -279,5 +277,8 @@ tn_events *tn_events_open(const char *folder)
 
 const char *tn_events_path(const tn_events *events)
 {
-    return tn_object_is(events, &events_class) ? events->path : NULL;
+    return events && tn_object_check(events, &events_class, "events_path",
+                                     "events")
+               ? events->path
+               : NULL;
 }

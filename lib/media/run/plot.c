@@ -1,5 +1,7 @@
 /* plot.c: a picture of curves, as SVG or as an HTML page. */
+#include <base/nearest.h>
 #include <media/run/curves.h>
+#include <media/run/event_file.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -59,6 +61,7 @@ static void put(page *p, const char *text)
  * become '?'. */
 static void put_escaped(page *p, const char *text)
 {
+    const bool utf8 = tn__events_utf8(text);
     for (const char *c = text; *c; c++) {
         if (*c == '<')
             put(p, "&lt;");
@@ -69,7 +72,8 @@ static void put_escaped(page *p, const char *text)
         else if (*c == '"')
             put(p, "&quot;");
         else
-            put_bytes(p, (unsigned char)*c < 32 ? "?" : c, 1);
+            put_bytes(p, (unsigned char)*c < 32 || (*c & 128 && !utf8) ? "?" : c,
+                      1);
     }
 }
 
@@ -248,24 +252,38 @@ static void put_path(page *p, const plot *g, const line *l, const double *y,
     put(p, "\"/>");
 }
 
+/* Returns the significant digits by which neighbouring ticks differ, at least
+ * `least`. */
+static int digits_of(const axis *a, int least)
+{
+    if (a->ticks < 2 || a->log)
+        return least;
+    const double step = a->tick[1] - a->tick[0];
+    const double most =
+        fmax(fabs(a->tick[0]), fabs(a->tick[a->ticks - 1]));
+    const double digits = floor(log10(most)) - floor(log10(step) + 1e-9) + 1;
+    return digits > 15 ? 15 : digits > least ? (int)digits : least;
+}
+
 static void put_ticks(page *p, const plot *g)
 {
+    const int x_digits = digits_of(&g->x, 6), y_digits = digits_of(&g->y, 4);
     for (int i = 0; i < g->y.ticks; i++) {
         const double part =
             (g->y.tick[i] - g->y.low) / (g->y.high - g->y.low);
         const double y = TOP + AREA_HEIGHT * (1 - part);
         PUT(p, "<line class=\"g\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" "
                "y2=\"%.1f\"/>", LEFT, WIDTH - RIGHT, y, y);
-        PUT(p, "<text class=\"t\" text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.4g"
-               "</text>", LEFT - 6, y + 4,
+        PUT(p, "<text class=\"t\" text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.*g"
+               "</text>", LEFT - 6, y + 4, y_digits,
             g->y.log ? pow(10, g->y.tick[i]) : g->y.tick[i]);
     }
     for (int i = 0; i < g->x.ticks; i++) {
         const double part =
             (g->x.tick[i] - g->x.low) / (g->x.high - g->x.low);
         PUT(p, "<text class=\"t\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">"
-               "%.6g</text>", LEFT + AREA_WIDTH * part, HEIGHT - BOTTOM + 18,
-            g->x.tick[i]);
+               "%.*g</text>", LEFT + AREA_WIDTH * part, HEIGHT - BOTTOM + 18,
+            x_digits, g->x.tick[i]);
     }
     PUT(p, "<path class=\"a\" d=\"M%d %dV%dH%d\"/>", LEFT, TOP,
         HEIGHT - BOTTOM, WIDTH - RIGHT);
@@ -305,6 +323,8 @@ static bool make_plot(plot *g, const tn__curve_list *list, const int *run_of,
         g->line[g->count++].color = run_of[i] % COLORS;
         for (int64_t k = 0; k < c->count; k++) {
             widen(&g->x, c->step[k]);
+            if (c->step[k] != floor(c->step[k]))
+                g->x.whole = false;
             if (c->value[k] <= 0)
                 g->y.log = false;
         }
@@ -546,6 +566,7 @@ TN_OPTIONS_TYPE(tn_curves_plot, "curves_plot", "curves, path",
 tn_status tn_curves_plot_with(const tn_curves *curves, const char *path,
                               const tn_curves_plot_options *options)
 {
+    TN__ROUND_NEAREST;
     tn_curves_plot_options o;
     if (tn_error())
         return TN_ERR_STATE;

@@ -1,4 +1,5 @@
 /* mel.c: mel filters, decibels, cepstral coefficients and mu-law. */
+#include <base/nearest.h>
 #include <media/sound/sound.h>
 
 #include <math.h>
@@ -64,6 +65,7 @@ static tn_tensor *filters(const char *call, int64_t n_freqs, int64_t n_mels,
                           int64_t sample_rate,
                           const tn_melscale_fbanks_options *o)
 {
+    TN__ROUND_NEAREST;
     const int scale = tn__sound_choice(call, "mel_scale", o->mel_scale, scales,
                                        false);
     const int norm = scale < 0 ? -1
@@ -186,9 +188,11 @@ tn_mel_spectrogram_with(tn_tensor *waveform, int64_t sample_rate,
     f.mel_scale = o.mel_scale;
     f.dtype = tn_tensor_dtype(waveform);
     f.device = tn_tensor_device(waveform);
+    const bool pending = tn_error() != NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn_spectrogram_with(waveform, o.n_fft, &s), *y = NULL;
-    tn_error_rename("spectrogram", call, NULL);
+    if (!pending)
+        tn_error_rename("spectrogram", call, NULL);
     if (x && !o.fbanks)
         o.fbanks = filters(call, o.n_fft / 2 + 1, o.n_mels, sample_rate, &f);
     if (x && o.fbanks)
@@ -255,6 +259,7 @@ tn_tensor *tn_db_to_amplitude(tn_tensor *x, double ref, double power)
 static tn_tensor *cosines(int64_t rows, int64_t columns, bool ortho,
                           tn_dtype dtype, tn_device *device)
 {
+    TN__ROUND_NEAREST;
     double *w = malloc((size_t)(rows * columns) * sizeof *w);
     if (!w)
         return tn_error_set(TN_ERR_MEMORY, "mfcc: out of memory"), NULL;
@@ -283,10 +288,12 @@ tn_tensor *tn_mfcc_with(tn_tensor *waveform, int64_t sample_rate,
     const int norm = tn__sound_choice(call, "norm", o.norm, dct_norms, false);
     if (norm < 0)
         return NULL;
+    const bool pending = tn_error() != NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *x = tn_mel_spectrogram_with(waveform, sample_rate, o.mel);
     tn_tensor *y = NULL;
-    tn_error_rename("mel_spectrogram", call, NULL);
+    if (!pending)
+        tn_error_rename("mel_spectrogram", call, NULL);
     if (x && tn__sound_check_int(call, "n_mfcc", o.n_mfcc, 1,
                                  tn_tensor_size(x, -2))) {
         x = o.log_mels ? tn_log(tn_add_scalar(x, 1e-6))

@@ -1,6 +1,7 @@
 /* resample.c: changes the sample rate with a windowed sinc filter. Every
  * new_freq samples of the result use the same filters, shifted by orig_freq
  * samples, so resampling is one strided convolution with new_freq channels. */
+#include <base/nearest.h>
 #include <media/sound/sound.h>
 
 #include <math.h>
@@ -53,6 +54,7 @@ tn_tensor *tn_resample_with(tn_tensor *waveform, int64_t orig_freq,
                             int64_t new_freq,
                             const tn_resample_options *options)
 {
+    TN__ROUND_NEAREST;
     const char *call = "resample";
     tn_resample_options o;
     if (tn_options_take(tn_resample_type(), &o, options) < 0 ||

@@ -1,6 +1,7 @@
 /* spectrum.c: spectrograms and their inverse, from tn_stft and tn_fft_irfft.
  * There is no complex dtype: a complex number is a pair in the last dimension.
  */
+#include <base/nearest.h>
 #include <media/sound/sound.h>
 
 #include <math.h>
@@ -20,6 +21,7 @@ enum { MOST = 1 << 24 };
 /* Returns the periodic Hann window, in dtype on device. */
 static tn_tensor *hann(int64_t n, tn_dtype dtype, tn_device *device)
 {
+    TN__ROUND_NEAREST;
     double *w = malloc((size_t)n * sizeof *w);
     if (!w)
         return tn_error_set(TN_ERR_MEMORY, "spectrogram: out of memory"), NULL;
@@ -153,8 +155,10 @@ tn_tensor *tn_spectrogram_with(tn_tensor *waveform, int64_t n_fft,
             s.pad_mode = o.pad_mode;
         s.normalized = f.norm == BY_LENGTH;
         s.onesided = o.onesided;
+        const bool pending = tn_error() != NULL;
         y = tn_stft_with(x, n_fft, &s);
-        tn_error_rename("stft", call, "waveform");
+        if (!pending)
+            tn_error_rename("stft", call, "waveform");
         if (f.norm == BY_WINDOW)
             y = tn_div(y, energy(&f));
         if (o.power > 0)

@@ -1,4 +1,6 @@
 /* wav.c: WAV files as tensors. */
+#include <base/nearest.h>
+#include <media/result.h>
 #include <media/sound/wav.h>
 
 #include <errno.h>
@@ -94,6 +96,7 @@ static void spread(const tn__wav *w, const unsigned char *in, int64_t frames,
 static tn_tensor *load(const tn__wav_source *s, int64_t *out_rate,
                        const tn_wav_load_options *o)
 {
+    TN__ROUND_NEAREST;
     tn__wav w;
     if (tn__wav_parse(s, &w) < 0)
         return NULL;
@@ -152,24 +155,24 @@ static tn_status open_source(const char *path, const char *call,
     if (!path)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
                                         "path is NULL");
-    const int fd =
-        stat(path, &info) < 0 || !S_ISREG(info.st_mode)
-            ? -1
-            : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0 && stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return tn_error_set(TN_ERR_IO, "%s: %s: not a regular file", call,
-                            path);
-    if (fd < 0)
-        return tn_error_set(TN_ERR_IO, "%s: %s: %s", call, path,
-                            strerror(errno));
-    if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode)) {
-        close(fd);
-        return tn_error_set(TN_ERR_IO, "%s: %s: not a regular file", call,
-                            path);
+    int fd = -1;
+    bool found = stat(path, &info) == 0;
+    if (found && S_ISREG(info.st_mode)) {
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        found = fd >= 0 && fstat(fd, &info) == 0;
     }
-    *out = (tn__wav_source){.fd = fd, .bytes = (uint64_t)info.st_size,
-                            .call = call, .name = path};
-    return TN_OK;
+    if (found && S_ISREG(info.st_mode)) {
+        *out = (tn__wav_source){.fd = fd, .bytes = (uint64_t)info.st_size,
+                                .call = call, .argument = "path",
+                                .name = path};
+        return TN_OK;
+    }
+    const int why = errno;
+    if (fd >= 0)
+        close(fd);
+    return tn_error_refuse_argument(TN_ERR_IO, call, "path", "%s: %s", path,
+                                    found ? "not a regular file"
+                                          : strerror(why));
 }
 
 tn_tensor *tn_wav_load_with(const char *path, int64_t *out_sample_rate,
@@ -185,6 +188,13 @@ tn_tensor *tn_wav_load_with(const char *path, int64_t *out_sample_rate,
     return out;
 }
 
+static tn__wav_source source_of(const void *data, size_t bytes,
+                                const char *call)
+{
+    return (tn__wav_source){.fd = -1, .data = data, .bytes = bytes,
+                            .call = call, .argument = "data", .name = "data"};
+}
+
 tn_tensor *tn_wav_decode_with(const void *data, size_t bytes,
                               int64_t *out_sample_rate,
                               const tn_wav_decode_options *options)
@@ -197,34 +207,60 @@ tn_tensor *tn_wav_decode_with(const void *data, size_t bytes,
                                  "data is NULL");
         return NULL;
     }
-    const tn__wav_source s = {.fd = -1, .data = data, .bytes = bytes,
-                              .call = "wav_decode", .name = ""};
+    const tn__wav_source s = source_of(data, bytes, "wav_decode");
     const tn_wav_load_options same = {
         .size = sizeof same, .given = "*", .normalize = o.normalize,
         .first_frame = o.first_frame, .frames = o.frames};
     return load(&s, out_sample_rate, &same);
 }
 
-tn_status tn_wav_info(const char *path, tn_wav_details *out)
+static tn_status check_info(const tn_wav_info *out, const char *call)
 {
-    tn__wav_source s;
+    if (tn_error())
+        return TN_ERR_STATE;
+    return tn__result_check(out, "tn_wav_info", sizeof *out, call, "out_info");
+}
+
+static tn_status read_info(const tn__wav_source *s, tn_wav_info *out)
+{
     tn__wav w;
-    if (!out || out->size < sizeof out->size || out->size > 1 << 16)
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "wav_info", "out",
-                                        "out is NULL or out->size is not set");
-    tn_status status = open_source(path, "wav_info", &s);
+    const tn_status status = tn__wav_parse(s, &w);
     if (status < 0)
         return status;
-    status = tn__wav_parse(&s, &w);
-    close(s.fd);
-    if (status < 0)
-        return status;
-    const tn_wav_details details = {
-        .size = out->size, .sample_rate = w.rate, .frames = w.frames,
-        .channels = w.channels, .format = w.format->name};
-    memcpy(out, &details,
-           out->size < sizeof details ? out->size : sizeof details);
+    const tn_wav_info info = {.format = w.format->name,
+                              .sample_rate = w.rate,
+                              .frames = w.frames,
+                              .channels = w.channels};
+    tn__result_store(out, &info);
     return TN_OK;
+}
+
+tn_status tn_wav_info_load(const char *path, tn_wav_info *out_info)
+{
+    static const char call[] = "wav_info_load";
+    tn__wav_source s;
+    tn_status status = check_info(out_info, call);
+    if (status == TN_OK)
+        status = open_source(path, call, &s);
+    if (status < 0)
+        return status;
+    status = read_info(&s, out_info);
+    close(s.fd);
+    return status;
+}
+
+tn_status tn_wav_info_decode(const void *data, size_t bytes,
+                             tn_wav_info *out_info)
+{
+    static const char call[] = "wav_info_decode";
+    const tn_status status = check_info(out_info, call);
+    if (status < 0)
+        return status;
+    if (!data)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "data",
+                                        "data is NULL");
+    const tn__wav_source s = source_of(data, bytes, call);
+    return read_info(&s, out_info);
 }
 
 /* ---- writing -------------------------------------------------------------------- */
@@ -245,6 +281,7 @@ static unsigned char *put(unsigned char *p, uint64_t x, int bytes)
 
 static tn_status write_file(void *context, tn_file *file)
 {
+    TN__ROUND_NEAREST;
     const job *j = context;
     const int bytes = j->format->bits / 8;
     const uint64_t frame = (uint64_t)j->channels * (uint64_t)bytes,
@@ -351,6 +388,8 @@ tn_status tn_wav_save_with(const char *path, tn_tensor *waveform,
 {
     const char *call = "wav_save";
     tn_wav_save_options o;
+    if (tn_error())
+        return TN_ERR_STATE;
     if (!tn_object_check_kind(waveform, "tensor", call, "waveform") ||
         tn_options_take(tn_wav_save_type(), &o, options) < 0)
         return tn_error_code();

@@ -9,7 +9,8 @@ typedef struct tn__wav_source {
     int fd;
     const unsigned char *data;
     uint64_t bytes;
-    const char *call, *name; /* for messages; name: the path, or "" */
+    /* for messages: the public call, its argument, and the path or "data" */
+    const char *call, *argument, *name;
 } tn__wav_source;
 
 /* A sample format. dtype: that of its samples as a tensor. */

@@ -34,7 +34,7 @@ static const struct {
     {0x00FF, "AAC"},             {0xF1AC, "FLAC"},    {0x674F, "Ogg Vorbis"},
 };
 
-/* Sets an error that names the call and the file. */
+/* Records an error that names the call, its argument and the file. */
 __attribute__((format(printf, 3, 4))) static tn_status
 fail(const tn__wav_source *s, tn_status code, const char *format, ...)
 {
@@ -43,8 +43,8 @@ fail(const tn__wav_source *s, tn_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return tn_error_set(code, "%s: %s%s%s", s->call, s->name,
-                        *s->name ? ": " : "", text);
+    return tn_error_refuse_argument(code, s->call, s->argument, "%s: %s",
+                                    s->name, text);
 }
 
 tn_status tn__wav_read(const tn__wav_source *s, uint64_t offset, void *out,
@@ -60,12 +60,9 @@ tn_status tn__wav_read(const tn__wav_source *s, uint64_t offset, void *out,
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return tn_error_set(TN_ERR_IO, "%s: %s: %s", s->call, s->name,
-                                strerror(errno));
+            return fail(s, TN_ERR_IO, "%s", strerror(errno));
         if (got == 0)
-            return tn_error_set(TN_ERR_IO,
-                                "%s: %s: it became shorter while it was read",
-                                s->call, s->name);
+            return fail(s, TN_ERR_IO, "it became shorter while it was read");
         done += (size_t)got;
     }
     return TN_OK;

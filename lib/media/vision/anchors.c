@@ -1,4 +1,5 @@
 /* anchors.c: anchors, and boxes coded relative to them. */
+#include <base/nearest.h>
 #include <media/vision/boxes.h>
 
 #include <math.h>
@@ -86,6 +87,7 @@ static bool check_anchors(int64_t rows, int64_t columns, const double *sizes,
 tn_tensor *tn_anchors_with(int64_t rows, int64_t columns, const double *sizes,
                            int size_count, const tn_anchors_options *options)
 {
+    TN__ROUND_NEAREST;
     tn_anchors_options o;
     if (tn_options_take(tn_anchors_type(), &o, options) < 0 ||
         !check_anchors(rows, columns, sizes, size_count, &o))

@@ -217,13 +217,15 @@ static tn_tensor *each_pair(formula *f, tn_tensor *a, tn_tensor *b, int format,
             return NULL;
         }
     }
+    const bool pending = tn_error() != NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *in[8], *out = NULL;
     a = tn_unsqueeze(to_xyxy(tn__box_upcast(a), format), -2);
     b = tn_unsqueeze(to_xyxy(tn__box_upcast(b), format), -3);
     if (split(a, in) && split(b, in + 4))
         out = tn__box_apply(f->text, &f->op, in, &eps);
-    tn_error_rename(f->name, f->call, NULL);
+    if (!pending)
+        tn_error_rename(f->name, f->call, NULL);
     return tn_scope_result(scope, out);
 }
 
@@ -295,6 +297,7 @@ static tn_tensor *loss(formula *f, tn_tensor *a, tn_tensor *b, double eps,
                         "boxes1 and boxes2 have different shapes");
         return NULL;
     }
+    const bool pending = tn_error() != NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *in[8], *out = NULL;
     a = tn__box_upcast(a);
@@ -305,7 +308,8 @@ static tn_tensor *loss(formula *f, tn_tensor *a, tn_tensor *b, double eps,
     }
     if (split(a, in) && split(b, in + 4))
         out = tn__box_apply(f->text, &f->op, in, &eps);
-    tn_error_rename(f->name, f->call, NULL);
+    if (!pending)
+        tn_error_rename(f->name, f->call, NULL);
     return tn_scope_result(scope, out ? tn__box_reduce(f->call, out, reduction)
                                       : NULL);
 }

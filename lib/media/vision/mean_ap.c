@@ -3,6 +3,8 @@
  * Each image is copied to the host. The result matches detections with true
  * boxes for each class, image, size and threshold, then sorts all detections of
  * a class by score. */
+#include <base/nearest.h>
+#include <media/result.h>
 #include <media/vision/boxes.h>
 
 #include <math.h>
@@ -113,6 +115,8 @@ tn_status tn_mean_ap_update_with(tn_mean_ap *metric, tn_tensor *boxes,
     enum { BOXES, SCORES, LABELS, TRUE_BOXES, TRUE_LABELS, AREA, CROWD, ALL };
     const char *call = "mean_ap_update";
     tn_mean_ap_update_options o;
+    if (tn_error())
+        return TN_ERR_STATE;
     if (!tn_object_check(metric, &class_of_metric, call, "metric") ||
         tn_options_take(tn_mean_ap_update_type(), &o, options) < 0)
         return tn_error_code();
@@ -189,6 +193,8 @@ tn_status tn_mean_ap_update_with(tn_mean_ap *metric, tn_tensor *boxes,
 
 tn_status tn_mean_ap_reset(tn_mean_ap *metric)
 {
+    if (tn_error())
+        return TN_ERR_STATE;
     if (!tn_object_check(metric, &class_of_metric, "mean_ap_reset", "metric"))
         return tn_error_code();
     metric->found.count = metric->truth.count = metric->images = 0;
@@ -501,15 +507,18 @@ static tn_status check_images(const tn_mean_ap *m, const char *call)
                                "first");
 }
 
-tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out)
+tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out_result)
 {
+    TN__ROUND_NEAREST;
     const char *call = "mean_ap_compute";
+    if (tn_error())
+        return TN_ERR_STATE;
     tn_status status = check_images(metric, call);
+    if (status == TN_OK)
+        status = tn__result_check(out_result, "tn_mean_ap_result",
+                                  sizeof *out_result, call, "out_result");
     if (status < 0)
         return status;
-    if (!out || out->size < sizeof out->size || out->size > 1 << 16)
-        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "out",
-                                        "out is NULL or out->size is not set");
     double threshold[THRESHOLDS];
     const int count = thresholds(metric, threshold);
     sums s = {0};
@@ -531,17 +540,17 @@ tn_status tn_mean_ap_compute(tn_mean_ap *metric, tn_mean_ap_result *out)
         at[i] = mean(&s.ap[0][0], SIZES, k, k + (k < count), s.classes[0]);
     }
     const tn_mean_ap_result result = {
-        .size = out->size, .ap = ap[0], .ap50 = at[0], .ap75 = at[1],
+        .ap = ap[0], .ap50 = at[0], .ap75 = at[1],
         .ap_small = ap[1], .ap_medium = ap[2], .ap_large = ap[3],
         .ar1 = ar_of[0], .ar10 = ar_of[1], .ar = ar_of[2],
         .ar_small = ar[1], .ar_medium = ar[2], .ar_large = ar[3]};
-    memcpy(out, &result,
-           out->size < sizeof result ? out->size : sizeof result);
+    tn__result_store(out_result, &result);
     return TN_OK;
 }
 
 tn_tensor *tn_mean_ap_classes(tn_mean_ap *metric)
 {
+    TN__ROUND_NEAREST;
     if (check_images(metric, "mean_ap_classes") < 0)
         return NULL;
     double threshold[THRESHOLDS];

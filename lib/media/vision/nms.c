@@ -2,6 +2,7 @@
  * depends on all boxes that were kept before it. So it runs on the host, where
  * it compares each box to the kept ones in blocks, and needs no matrix of all
  * pairs. */
+#include <base/nearest.h>
 #include <media/vision/boxes.h>
 
 #include <math.h>
@@ -127,6 +128,7 @@ static bool group(const int64_t *class, const int64_t *order, int64_t n,
 static tn_tensor *nms(const char *call, tn_tensor *boxes, tn_tensor *scores,
                       tn_tensor *idxs, double threshold)
 {
+    TN__ROUND_NEAREST;
     const tn__box_rule rule[] = {{"boxes", boxes, TN__FLOATING, 2, 4},
                                  {"scores", scores, TN__FLOATING, 1, -1},
                                  {"idxs", idxs, TN__INTEGER, 1, -1}};

@@ -4,11 +4,11 @@
  * matrix of cells by pixels. The device multiplies it by the pixels, four terms
  * at a time (sparse.c). The gradient is the product with the transposed matrix,
  * so it is as fast, deterministic, and differentiable itself. */
+#include <base/library_lock.h>
 #include <media/vision/boxes.h>
 #include <media/vision/sparse.h>
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 TN_OPTIONS_TYPE(tn_roi_align, "roi_align", "input, boxes, height, width",
@@ -404,8 +404,7 @@ static const tn_op *align_op, *pool_op;
 /* Registers both operators at the first call. */
 static bool are_registered(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
+    tn__library_lock();
     if (!align_op)
         align_op = tn_op_register(&(tn_op_rule){
             .size = sizeof(tn_op_rule), .signature = signature,
@@ -418,7 +417,7 @@ static bool are_registered(void)
             .forward = pool_forward, .backward = pool_backward,
             .bytes = 4 * sizeof(int64_t)});
     const bool fine = align_op && pool_op;
-    pthread_mutex_unlock(&lock);
+    tn__library_unlock();
     return fine;
 }
 
@@ -547,8 +546,10 @@ tn_tensor *tn_roi_align_with(tn_tensor *input, tn_tensor *boxes,
         [ALIGNED] = {.kind = TN_VALUE_BOOL, .of.i = o.aligned},
         [TRANSPOSED] = {.kind = TN_VALUE_BOOL, .of.i = 0}};
     tn_tensor *out = NULL;
+    const bool pending = tn_error() != NULL;
     call_align(value, &out);
-    tn_error_rename("media_roi_align", "roi_align", NULL);
+    if (!pending)
+        tn_error_rename("media_roi_align", "roi_align", NULL);
     return tn_scope_result(scope, tn_to_dtype(out, dtype));
 }
 
@@ -570,7 +571,9 @@ tn_tensor *tn_roi_pool_with(tn_tensor *input, tn_tensor *boxes, int64_t height,
         {.kind = TN_VALUE_INT, .of.i = width},
         {.kind = TN_VALUE_FLOAT, .of.f = o.spatial_scale}};
     tn_tensor *out[2] = {NULL};
+    const bool pending = tn_error() != NULL;
     tn_op_call(pool_op, value, 5, out, 2);
-    tn_error_rename("media_roi_pool", "roi_pool", NULL);
+    if (!pending)
+        tn_error_rename("media_roi_pool", "roi_pool", NULL);
     return tn_scope_result(scope, tn_to_dtype(out[0], dtype));
 }

@@ -1,5 +1,6 @@
 /* attribute.c: reads AttributeProto, and puts the attributes of a node in the
  * order of its row in the operator table. */
+#include <base/plain.h>
 #include <onnx/graph/scope.h>
 
 #include <stdio.h>
@@ -271,7 +272,7 @@ static const tn__onnx_attr *make_default(tn__onnx_builder *b, int type,
     a->type = type;
     a->s = copy;
     a->i = strtoll(copy, NULL, 10);
-    a->f = strtof(copy, NULL);
+    a->f = tn__read_float(copy, NULL);
     return a;
 }
 

@@ -2,8 +2,6 @@
 #ifndef TN_ONNX_GRAPH_BUILD_H
 #define TN_ONNX_GRAPH_BUILD_H
 
-#include <pthread.h>
-
 #include <onnx/ops/ops.h>
 #include <onnx/reader/reader.h>
 
@@ -27,9 +25,8 @@ typedef struct tn__onnx_model {
     int weight_count;
     tn__onnx_weight *weight;
     tn_device *device, *host;
-    pthread_mutex_t lock; /* guards shape_cache, and the device copies of
-                             constants, which the first run that needs them
-                             makes */
+    /* Guarded by tn__library_lock, as are the device copies of constants, which
+     * the first run that needs them makes. */
     struct tn__onnx_shape_cache *shape_cache; /* see shape_cache.h */
     void (*forget)(struct tn__onnx_model *model); /* frees them */
 } tn__onnx_model;

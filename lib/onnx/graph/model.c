@@ -79,8 +79,7 @@ void tn__onnx_arena_free(tn__onnx_arena *arena)
 tn__onnx_model *tn__onnx_model_new(void)
 {
     tn__onnx_model *m = calloc(1, sizeof *m);
-    if (!m || pthread_mutex_init(&m->lock, NULL) != 0) {
-        free(m);
+    if (!m) {
         tn_error_set(TN_ERR_MEMORY, "onnx_open: out of memory");
         return NULL;
     }
@@ -116,7 +115,6 @@ void tn__onnx_model_drop(tn__onnx_model *m)
         tn_drop(m->weight[i].tensor);
     if (m->forget)
         m->forget(m);
-    pthread_mutex_destroy(&m->lock);
     tn__onnx_arena_free(&m->arena);
     free(m);
 }

@@ -165,6 +165,42 @@ static void attention(tn__onnx_call *c)
         c->y_type[i] = c->x_type[0];
 }
 
+/* Returns which keys a query sees, in a shape that broadcasts to
+ * (batch, heads, queries, keys). The forms of mask_index are
+ *
+ *   (batch)                 the number of keys
+ *   (2 * batch)             the ends of the keys, then their starts
+ *   (batch, time)           0 for hidden keys
+ *   (batch, time, time)     0 for hidden keys of a query */
+static tn_tensor *visible_keys(tn__onnx_call *c, tn_tensor *mask, int64_t batch,
+                               int64_t time)
+{
+    const int ndim = tn_tensor_ndim(mask);
+    const int64_t first = ndim ? tn_tensor_size(mask, 0) : 0;
+    if (ndim == 1 && (first == batch || first == 2 * batch)) {
+        tn_tensor *at = tn_arange(0, time, 1, .dtype = tn_tensor_dtype(mask),
+                                  .device = c->device);
+        tn_tensor *end = tn_narrow(mask, 0, 0, batch);
+        tn_tensor *seen = tn_lt(at, tn_unsqueeze(end, 1));
+        if (first == 2 * batch && batch) {
+            tn_tensor *start = tn_narrow(mask, 0, batch, batch);
+            seen = tn_logical_and(seen, tn_ge(at, tn_unsqueeze(start, 1)));
+        }
+        return tn_unsqueeze(tn_unsqueeze(seen, 1), 1);
+    }
+    if ((ndim == 2 || ndim == 3) && first == batch &&
+        tn_tensor_size(mask, 1) == time && tn_tensor_size(mask, -1) == time) {
+        tn_tensor *seen = tn_unsqueeze(tn_ne_scalar(mask, 0), 1);
+        return ndim == 2 ? tn_unsqueeze(seen, 1) : seen;
+    }
+    tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
+                    "mask_index must have the shape (batch), (2 * batch), "
+                    "(batch, time) or (batch, time, time), with batch = %lld "
+                    "and time = %lld",
+                    (long long)batch, (long long)time);
+    return NULL;
+}
+
 /* Attention of com.microsoft: one product with `weights` makes queries, keys
  * and values. */
 static void packed_attention(tn__onnx_call *c)
@@ -186,18 +222,13 @@ static void packed_attention(tn__onnx_call *c)
     const int64_t time = tn_tensor_size(part[0], 2);
     tn_tensor *hidden = NULL, *shown = NULL;
     if (mask) {
-        const int ndim = tn_tensor_ndim(mask);
-        if (ndim != 2 || tn_tensor_size(mask, 1) != time) {
-            tn__onnx_refuse(c, TN_ERR_UNSUPPORTED,
-                            "mask_index must have the shape (batch, time) and "
-                            "elements 0 and 1");
+        tn_tensor *seen =
+            visible_keys(c, mask, tn_tensor_size(part[0], 0), time);
+        if (!seen)
             return;
-        }
         tn_tensor *far = tn_full(TN_SCALAR, tn__onnx_float(c, FILTER),
                                  .dtype = dtype, .device = c->device);
-        hidden = tn_where(tn_ne_scalar(mask, 0),
-                          tn_zeros_like(far), far);
-        hidden = tn_unsqueeze(tn_unsqueeze(hidden, 1), 1);
+        hidden = tn_where(seen, tn_zeros_like(far), far);
     }
     if (tn__onnx_int(c, CAUSAL))
         hidden = add_causal(c, hidden, time, time, 0, dtype);

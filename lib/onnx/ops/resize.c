@@ -114,6 +114,8 @@ static bool taps_init(const resize *r, taps *t, int64_t in, int64_t out,
                         (long long)t->count);
         return false;
     }
+    if (!tn__onnx_fits(r->c, 2 * t->count * out))
+        return false;
     const size_t n = (size_t)(t->count * out) + 1;
     t->index = malloc(n * sizeof *t->index);
     t->weight = malloc(n * sizeof *t->weight);

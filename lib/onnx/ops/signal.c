@@ -186,7 +186,7 @@ static void window(tn__onnx_call *c, double a0, double a1, double a2)
                         (long long)size, (long long)type);
         return;
     }
-    if (!tn__onnx_may_make(c, tn_dims(size)))
+    if (!tn__onnx_may_make(c, tn_dims(size)) || !tn__onnx_fits(c, size))
         return;
     double *x = malloc(((size_t)size + 1) * sizeof *x);
     if (!x) {
@@ -233,7 +233,8 @@ static void mel_weights(tn__onnx_call *c)
         return;
     }
     const int64_t rows = length / 2 + 1;
-    if (!tn__onnx_may_make(c, tn_dims(rows, bins)))
+    if (!tn__onnx_may_make(c, tn_dims(rows, bins)) ||
+        !tn__onnx_fits(c, rows * bins))
         return;
     double *w = calloc((size_t)(rows * bins), sizeof *w);
     int64_t *edge = calloc((size_t)bins + 2, sizeof *edge);

@@ -1,4 +1,5 @@
 /* module.c: the module of a model, and the public calls of <tenon/onnx.h>. */
+#include <base/nearest.h>
 #include <onnx/run/shape_cache.h>
 
 #include <fcntl.h>
@@ -100,6 +101,7 @@ static bool set_inputs(const tn__onnx_run *run, const tn__onnx_graph *g,
 static bool run_net(net *self, tn_tensor *const *in, int in_count,
                     tn_tensor **out, int out_count)
 {
+    TN__ROUND_NEAREST;
     const tn__onnx_graph *g = self->model->graph;
     if (tn_error())
         return false;
@@ -358,6 +360,7 @@ static tn__onnx_model *read_model(tn__onnx_builder *b, const char *path,
 tn_module *tn_onnx_open_with(const char *path,
                              const tn_onnx_open_options *options)
 {
+    TN__ROUND_NEAREST; /* constants are folded */
     tn_onnx_open_options o;
     if (tn_options_take(tn_onnx_open_type(), &o, options) < 0 || tn_error())
         return NULL;

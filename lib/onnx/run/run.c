@@ -2,6 +2,7 @@
  * are recorded as usual. If all inputs of a node are on the host, the node runs
  * there: this is how the arithmetic of shapes avoids the device. A value is
  * freed after the last node that uses it. */
+#include <base/library_lock.h>
 #include <onnx/run/shape_cache.h>
 
 #include <stdlib.h>
@@ -57,11 +58,11 @@ static tn_tensor *on_device(tn__onnx_run *run, const tn__onnx_graph *g,
         own = &run->cached->value[slot];
     const bool shared = own->host && own->host == v->host;
     if (shared && run->device == run->model->device) {
-        pthread_mutex_lock(&run->model->lock);
+        tn__library_lock();
         if (!own->device)
             own->device = x;
         const bool stored = own->device == x;
-        pthread_mutex_unlock(&run->model->lock);
+        tn__library_unlock();
         v->device = x;
         v->lends_device = stored;
         return x;
@@ -81,9 +82,9 @@ tn__onnx_value *tn__onnx_slots_new(tn__onnx_run *run, const tn__onnx_graph *g)
         tn_error_set(TN_ERR_MEMORY, "onnx_run: out of memory");
         return NULL;
     }
-    pthread_mutex_lock(&run->model->lock);
+    tn__library_lock();
     memcpy(slot, g->value, (size_t)g->slot_count * sizeof *slot);
-    pthread_mutex_unlock(&run->model->lock);
+    tn__library_unlock();
     const tn__onnx_shape_cache *cached = g->parent ? NULL : run->cached;
     for (int i = 0; i < g->slot_count; i++) {
         if (cached && cached->value[i].type)

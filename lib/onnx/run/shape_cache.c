@@ -1,5 +1,6 @@
 /* shape_cache.c: caches results that depend on the shapes of inputs alone; see
  * shape_cache.h. */
+#include <base/library_lock.h>
 #include <onnx/run/shape_cache.h>
 
 #include <stdlib.h>
@@ -54,14 +55,14 @@ void tn__onnx_shape_cache_begin(tn__onnx_run *run, const tn__onnx_graph *g,
     const int count = make_key(in, in_count, key);
     if (count < 0)
         return;
-    pthread_mutex_lock(&m->lock);
+    tn__library_lock();
     tn__onnx_shape_cache *k = m->shape_cache;
     while (k && (k->device != run->device || k->key_count != count ||
                  memcmp(k->key, key, (size_t)count * sizeof *key) != 0))
         k = k->next;
     if (k)
         k->references++;
-    pthread_mutex_unlock(&m->lock);
+    tn__library_unlock();
     run->cached = k;
     if (k)
         return;
@@ -113,7 +114,7 @@ void tn__onnx_shape_cache_end(tn__onnx_run *run, const tn__onnx_graph *g,
 {
     tn__onnx_model *m = run->model;
     tn__onnx_shape_cache *unused = NULL;
-    pthread_mutex_lock(&m->lock);
+    tn__library_lock();
     if (run->cached)
         run->cached->references--;
     if (run->record && succeeded) {
@@ -132,7 +133,7 @@ void tn__onnx_shape_cache_end(tn__onnx_run *run, const tn__onnx_graph *g,
             *last = unused->next;
         }
     }
-    pthread_mutex_unlock(&m->lock);
+    tn__library_unlock();
     if (unused)
         entry_free(unused, g);
     if (run->record)

@@ -193,6 +193,22 @@ check_dtypes(const tn__call *call)
     return TN_OK;
 }
 
+/* Rejects a late number (tn_late_number) in a call that autograd records while a
+ * program is captured: the gradient would use the number of the capture. */
+static __attribute__((noinline, cold)) tn_status
+refuse_late(const tn__call *call)
+{
+    for (int i = 0; i < call->op->arg_count; i++)
+        if (call->value[i].kind == TN_VALUE_NUMBER &&
+            call->value[i].count == TN_SCALAR_LATE)
+            return tn__fail(TN_ERR_UNSUPPORTED,
+                            "%s: {%s} is a late number, and the gradient would "
+                            "not read it again: multiply by a tensor instead, "
+                            "which the program fills (tn_fill_scalar_)",
+                            call->op->name, call->op->arg[i].name);
+    return TN_OK;
+}
+
 /* Runs a call whose values have been converted to the kinds of the arguments,
  * and lets autograd record it. Stores the outputs in call->out and their number
  * in call->out_count. */
@@ -235,7 +251,10 @@ static tn_status run_checked(tn__call *call, tn_tensor *const *into,
         return TN__DONE;
     if (requires_grad && call->op->sort != TN__OP_COMPOSITE &&
         call->op->differentiable && call->out_count && is_recording()) {
-        status = tn__hooks.record(call);
+        status = TN__UNLIKELY(tn__me.recording != NULL) ? refuse_late(call)
+                                                        : TN_OK;
+        if (TN__LIKELY(status >= 0))
+            status = tn__hooks.record(call);
         if (TN__UNLIKELY(call->original != NULL))
             tn__unref(call->original);
         if (TN__UNLIKELY(status < 0))
@@ -359,7 +378,8 @@ static inline tn_status run_plain(tn__call *call, int count,
     for (int i = 0; plain && i < count; i++) {
         const tn_value *v = &call->value[i];
         plain = (op->arg[i].kinds & PLAIN_KINDS) >> v->kind & 1 &&
-                (v->kind != TN_VALUE_TENSOR || v->of.tensor);
+                (v->kind != TN_VALUE_TENSOR || v->of.tensor) &&
+                (v->kind != TN_VALUE_NUMBER || v->count != TN_SCALAR_LATE);
     }
     return TN__LIKELY(plain)
                ? run_values(call, into, into_count)
@@ -474,6 +494,30 @@ tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count)
     call.value = value;
     call.out = made;
     return TN__LIKELY(run(&call, count, false, NULL, 0) >= 0) ? made[0] : NULL;
+}
+
+tn_tensor *tn__op_run_unary(tn_tensor *x, const tn_op *op)
+{
+    const tn_value value[] = {tn__value_tensor(x)};
+    return tn__op_run1(op, value, 1);
+}
+
+tn_tensor *tn__op_run_binary(tn_tensor *x, tn_tensor *y, const tn_op *op)
+{
+    const tn_value value[] = {tn__value_tensor(x), tn__value_tensor(y)};
+    return tn__op_run1(op, value, 2);
+}
+
+tn_tensor *tn__op_run_number(tn_tensor *x, tn_scalar y, const tn_op *op)
+{
+    const tn_value value[] = {tn__value_tensor(x), tn__value_number(y)};
+    return tn__op_run1(op, value, 2);
+}
+
+tn_tensor *tn__op_run_number_first(tn_scalar x, tn_tensor *y, const tn_op *op)
+{
+    const tn_value value[] = {tn__value_number(x), tn__value_tensor(y)};
+    return tn__op_run1(op, value, 2);
 }
 
 tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,

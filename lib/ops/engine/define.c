@@ -15,6 +15,7 @@
 /* An operator together with everything that its tn_op points to. */
 typedef struct user_op {
     tn_op op;
+    tn__op_rare rare;
     struct tn__op_cache cache;
     tn_op_arg arg[TN__OP_MAX_ARGS];
     tn_value fallback[TN__OP_MAX_ARGS];
@@ -54,7 +55,7 @@ static user_op *user_make(const char *text)
             (tn_op_arg){name, 1u << TN_VALUE_TENSOR, false, false,
                         sizeof(tn_op_arg), NULL};
     }
-    own->op.tensor_count = count;
+    own->op.tensor_count = (uint8_t)count;
     if (!count) {
         tn__fail(TN_ERR_ARGUMENT, "%s: an operator must have a tensor argument",
                  tn__def_name(def));
@@ -68,18 +69,17 @@ static user_op *user_make(const char *text)
     }
     own->cache.def = def;
     own->op.name = tn__def_name(def);
-    own->op.torch = "";
-    own->op.signature = own->op.kernel = kept;
+    own->op.rare = &own->rare;
+    own->rare.signature = own->op.kernel = kept;
     own->op.doc = "An operator of the program's own.";
     own->op.sort = TN__OP_KERNEL;
     own->op.differentiable = true;
-    own->op.arg_count = count;
+    own->op.arg_count = (uint8_t)count;
     own->op.arg = own->arg;
     own->op.fallback = own->fallback;
     own->op.run = tn__run_kernel;
     own->op.with_arg = own->op.rows = own->op.keepdim = -1;
     own->op.role = own->role;
-    own->op.extra = "";
     own->op.cache = &own->cache;
     return own;
 
@@ -150,6 +150,8 @@ static apply_op *apply_find(const tn__kernel *kernel)
     return a;
 }
 
+static const tn__op_rare no_rare;
+
 static const tn_op *apply_op_of(const tn__kernel *kernel, const char *what)
 {
     apply_op *a = apply_find(kernel);
@@ -164,10 +166,11 @@ static const tn_op *apply_op_of(const tn__kernel *kernel, const char *what)
                                     1u << TN_VALUE_TENSOR, true, false,
                                     sizeof(tn_op_arg), NULL};
         a->op = (tn_op){.id = -1, .sort = TN__OP_KERNEL,
-                        .differentiable = true, .name = what, .torch = "",
-                        .arg_count = kernel->input_count, .arg = a->arg,
-                        .with_arg = -1, .rows = -1, .keepdim = -1,
-                        .role = "", .extra = "", .cache = &a->cache};
+                        .differentiable = true, .name = what,
+                        .arg_count = (uint8_t)kernel->input_count,
+                        .arg = a->arg, .with_arg = -1, .rows = -1,
+                        .keepdim = -1, .role = "", .rare = &no_rare,
+                        .cache = &a->cache};
         _Atomic(apply_op *) *bucket = &applied[kernel->key[0] % APPLY_BUCKETS];
         a->next = atomic_load_explicit(bucket, memory_order_relaxed);
         atomic_store_explicit(bucket, a, memory_order_release);

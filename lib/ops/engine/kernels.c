@@ -22,7 +22,7 @@ static tn__lock lock = TN__LOCK_INIT;
 
 /* ---- the text of a kernel ------------------------------------------------ */
 
-/* Returns whether the alternative body op->with is used: whether argument
+/* Returns whether the alternative body op->rare->with is used: whether argument
  * op->with_arg is given with a value other than its default. */
 static bool uses_with(const tn_op *op, const tn_value *value)
 {
@@ -41,24 +41,24 @@ static bool uses_with(const tn_op *op, const tn_value *value)
 static void make_text(tn__text *text, const tn_op *op, const tn_value *value,
                       bool converts, tn__op_entry *entry)
 {
-    const char *body = uses_with(op, value) ? op->with : op->kernel;
+    const char *body = uses_with(op, value) ? op->rare->with : op->kernel;
     int inputs = 0, params = 0;
     tn__text_add(text, "%s(", op->name);
     for (int i = 0; i < op->arg_count; i++) {
         if (op->role[i] != TN__ROLE_OPERAND || value[i].kind != TN_VALUE_TENSOR)
             continue;
         tn__text_add(text, "%s%s%s", inputs ? ", " : "", op->arg[i].name,
-                     op->row_inputs >> i & 1 ? ": row" : "");
+                     op->rare->row_inputs >> i & 1 ? ": row" : "");
         entry->input_arg[inputs++] = (int8_t)i;
     }
     bool feeds_none = inputs == 0;
-    for (const char *e = op->extra; *e; e++) {
-        if (*e == 'r')
-            continue;
-        tn__text_add(text, "%s%s: offset", inputs ? ", " : "",
-                     *e == 'e' ? "element" : "position");
-        entry->input_arg[inputs++] =
-            *e == 'e' ? TN__INPUT_ELEMENT : TN__INPUT_POSITION;
+    if (op->extra & TN__READS_ELEMENT) {
+        tn__text_add(text, "%selement: offset", inputs ? ", " : "");
+        entry->input_arg[inputs++] = TN__INPUT_ELEMENT;
+    }
+    if (op->extra & TN__READS_POSITION) {
+        tn__text_add(text, "%sposition: offset", inputs ? ", " : "");
+        entry->input_arg[inputs++] = TN__INPUT_POSITION;
     }
     for (int i = 0; i < op->arg_count; i++) {
         const tn_value *v = &value[i];
@@ -79,7 +79,7 @@ static void make_text(tn__text *text, const tn_op *op, const tn_value *value,
                      : feeds_none ? ": f64"
                                   : "");
     }
-    entry->draws = strchr(op->extra, 'r') != NULL;
+    entry->draws = op->extra & TN__READS_SEED;
     if (entry->draws)
         tn__text_add(text, "%sseed: i64, call: i64", params++ ? ", " : "; ");
     for (int i = 0; i < op->arg_count; i++)

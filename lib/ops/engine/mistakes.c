@@ -176,6 +176,14 @@ tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value)
     return TN_ERR_DTYPE;
 }
 
+tn_status tn__fail_late(const tn_op *op, int i)
+{
+    return tn__fail(TN_ERR_UNSUPPORTED, "%s: {%s} cannot be a late number, "
+                    "because this operator is not one kernel for all numbers: "
+                    "multiply or add a tensor with the number instead",
+                    op->name, op->arg[i].name);
+}
+
 tn_status tn__fail_left_out(const tn_op *op, int i)
 {
     char pending[400];

@@ -38,6 +38,9 @@ TN__COLD tn_status tn__fail_dtypes(const tn_op *op, const tn_value *value);
 /* Reports that the optional argument i is absent while an error is pending. The
  * caller may have passed the NULL that a failed function returned. */
 TN__COLD tn_status tn__fail_left_out(const tn_op *op, int i);
+/* Argument i is a late number (tn_late_number), which the operator cannot read
+ * again at each replay. */
+TN__COLD tn_status tn__fail_late(const tn_op *op, int i);
 /* Checks the lines `needs` and `bounds` that op has in the table: an option
  * that has no effect in this call must have its default value, and numbers must
  * be within their bounds. The values have been converted to the kinds of the

@@ -163,7 +163,7 @@ static tn_status refuse_value(const tn_op *op, const tn__op_need *need,
 tn_status tn__check_needs(const tn_op *op, const tn_value *value)
 {
     for (int k = 0; k < op->need_count; k++) {
-        const tn__op_need *need = &op->need[k];
+        const tn__op_need *need = &op->rare->need[k];
         if (need->how >= TN__NEED_ABOVE) {
             if (value[need->option].kind != TN_VALUE_NONE &&
                 !is_within(need, value))

@@ -1,7 +1,10 @@
 /* op.c: the public functions that return attributes of an operator (tn_op_name
  * ...) and that call one (tn_op_call, tn_call). */
 #include <base/error.h>
+#include <base/memory.h>
 #include <ops/engine/define.h>
+#include <ops/table.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -17,9 +20,39 @@ const char *tn_op_doc(const tn_op *op)
     return op ? op->doc : NULL;
 }
 
+/* Adds "name(input, other=None, alpha=1)" to text. */
+static void add_signature(tn__text *text, const tn_op *op)
+{
+    tn__text_add(text, "%s(", op->name);
+    for (int i = 0; i < op->arg_count; i++) {
+        const tn_op_arg *arg = &op->arg[i];
+        tn__text_add(text, "%s%s%s%s", i ? ", " : "", arg->name,
+                     arg->fallback   ? "="
+                     : arg->optional ? "=None"
+                                     : "",
+                     arg->fallback ? arg->fallback : "");
+    }
+    tn__text_add(text, ")");
+}
+
 const char *tn_op_signature(const tn_op *op)
 {
-    return op ? op->signature : NULL;
+    /* The signatures of the table would be 30 KB, and few programs read them.
+     * Each is made when it is first read, and stays until the process ends. */
+    static _Atomic(char *) made[TN__OP_COUNT];
+    if (!op || op->id < 0 || op->id >= TN__OP_COUNT)
+        return op ? op->rare->signature : NULL;
+    char *known = atomic_load_explicit(&made[op->id], memory_order_acquire);
+    if (known)
+        return known;
+    tn__text text = {0};
+    add_signature(&text, op);
+    char *own = tn__text_finish(&text);
+    if (own && !atomic_compare_exchange_strong(&made[op->id], &known, own)) {
+        tn__free(own);
+        return known;
+    }
+    return own;
 }
 
 const char *tn_op_kernel(const tn_op *op)

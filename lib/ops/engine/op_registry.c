@@ -49,13 +49,13 @@ static int first_alias(const char *name)
     int low = 0, high = tn__op_alias_count;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (strcmp(tn__op_aliases[middle].name, name) < 0)
+        if (strcmp(tn__op_alias_name(middle), name) < 0)
             low = middle + 1;
         else
             high = middle;
     }
     bool found = low < tn__op_alias_count &&
-                 strcmp(tn__op_aliases[low].name, name) == 0;
+                 strcmp(tn__op_alias_name(low), name) == 0;
     return found ? low : -1;
 }
 
@@ -73,10 +73,10 @@ const tn_op *tn_op_next(const tn_op *op, const char *name)
     if (at < 0)
         return NULL;
     while (at < tn__op_alias_count && tn__op_aliases[at].id != op->id &&
-           strcmp(tn__op_aliases[at].name, name) == 0)
+           strcmp(tn__op_alias_name(at), name) == 0)
         at++;
     at++;
-    if (at >= tn__op_alias_count || strcmp(tn__op_aliases[at].name, name) != 0)
+    if (at >= tn__op_alias_count || strcmp(tn__op_alias_name(at), name) != 0)
         return NULL;
     return &tn__op_table[tn__op_aliases[at].id];
 }

@@ -100,68 +100,80 @@ typedef struct tn__op_need {
     double bound;
 } tn__op_need;
 
+/* What few operators have. */
+typedef struct tn__op_rare {
+    /* The signature that the program wrote, or NULL for an operator of the
+     * table, whose signature is made from its arguments. */
+    const char *signature;
+    const char *with;      /* the body that a KERNEL uses instead if argument
+                              with_arg is given and differs from its default.
+                              NULL if there is no other body. */
+    tn__op_run_fn host;    /* if run is tn__run_host_row, the function that
+                              computes the operator on the host. Else NULL. */
+    const struct tn_op_rule *rule; /* the rule of an operator that the program
+                                      registered in C. Else NULL. */
+    const char *const *grad; /* the gradients of a KERNEL. grad[i] is the
+                                gradient of argument i as a kernel source. It is
+                                "none" if there is no gradient, and NULL if the
+                                gradient is derived from the body. */
+    /* the requirements in the row's lines `needs` and `bounds` */
+    const tn__op_need *need;
+    uint32_t row_inputs;   /* bit i is set if argument i has one value for all
+                              elements of a row */
+} tn__op_rare;
+
+/* What the body of a KERNEL may name without an argument. */
+enum {
+    TN__READS_ELEMENT = 1,  /* the input `element` */
+    TN__READS_POSITION = 2, /* the input `position` */
+    TN__READS_SEED = 4      /* the parameters `seed` and `call` */
+};
+
+/* The table has 800 of these, so a field that most of them do not need is in
+ * tn__op_rare. */
 struct tn_op {
-    int id;             /* index in the table, also called id. Operators that a
+    int32_t id;         /* index in the table, also called id. Operators that a
                            program adds get the ids after the table's. */
-    uint8_t sort;       /* TN__OP_KERNEL, TN__OP_NATIVE or TN__OP_COMPOSITE */
-    bool inplace;       /* the operator writes into its first argument (its name
-                           ends in _) */
-    bool view;          /* the outputs share the storage of the input */
-    bool creates;       /* the operator makes a tensor whose elements depend on
-                           no tensor, for example zeros */
-    bool differentiable;
-    bool nonempty;      /* the operator rejects a call whose reduced dimensions
-                         * have no elements */
     uint32_t floats;    /* bit i is set if argument i must be floating-point */
-    bool widen;         /* a COMPOSITE computes half types in float32 and rounds
+    uint8_t sort;       /* TN__OP_KERNEL, TN__OP_NATIVE or TN__OP_COMPOSITE */
+    bool inplace : 1;   /* the operator writes into its first argument (its name
+                           ends in _) */
+    bool view : 1;      /* the outputs share the storage of the input */
+    bool creates : 1;   /* the operator makes a tensor whose elements depend on
+                           no tensor, for example zeros */
+    bool differentiable : 1;
+    bool nonempty : 1;  /* the operator rejects a call whose reduced dimensions
+                         * have no elements */
+    bool widen : 1;     /* a COMPOSITE computes half types in float32 and rounds
                            once, at the end */
-    bool inner;         /* the operator is internal and has no C function for
+    bool inner : 1;     /* the operator is internal and has no C function for
                            programs */
     uint8_t mask;       /* 1 + the index of the argument that must be bool, for
                            a KERNEL with the flag `mask`; else 0 */
     uint8_t autocast;   /* TN__AUTOCAST_... */
-    uint8_t need_count; /* the number of elements of `need` */
+    uint8_t need_count; /* the number of elements of rare->need */
+    uint8_t arg_count, tensor_count; /* tensor_count: how many of the first
+                                        arguments are tensors */
+    uint8_t extra;         /* TN__READS_... */
+    int8_t with_arg;       /* the index of the argument that selects
+                              rare->with, or -1 */
+    int8_t rows;           /* the index of the argument that names the row
+                              dimensions. If it is -1, all dimensions are row
+                              dimensions. */
+    int8_t keepdim;        /* the index of the argument keepdim, which keeps
+                            * the row dimensions with size 1, or -1 */
     const char *name;   /* the name in C, as "max_dim" */
-    const char *torch;  /* PyTorch's names, separated by spaces: "max amax" */
-    const char *signature;
     const char *doc;
-    int arg_count, tensor_count; /* tensor_count: the number of leading
-                                    arguments that are tensors */
     const tn_op_arg *arg;
     const tn_value *fallback; /* fallback[i] is the default of argument i, of
                                  kind TN_VALUE_NONE if there is no default */
     tn__op_run_fn run;     /* the function that runs a call. For a KERNEL it is
                               tn__run_kernel, or a C function that builds the
                               iteration space itself. */
-    tn__op_run_fn host;    /* if run is tn__run_host_row, the function that
-                              computes the operator on the host. Else NULL. */
-    const struct tn_op_rule *rule; /* the rule of an operator that the program
-                                      registered in C. Else NULL. */
     const char *kernel;    /* the body of a KERNEL in the kernel language */
-    const char *with;      /* the body that a KERNEL uses instead if argument
-                              with_arg is given and differs from its default.
-                              NULL if there is no other body. */
-    int with_arg;          /* the index of the argument that selects `with`, or
-                              -1 */
     const char *role;      /* role[i] is the TN__ROLE_ of argument i */
-    const char *extra;     /* the names that the body uses without an argument
-                              of that name: 'e' for the input `element`, 'p' for
-                              the input `position`, 'r' for the parameters
-                              `seed` and `call` */
-    int rows;              /* the index of the argument that names the row
-                              dimensions. If it is -1, all dimensions are row
-                              dimensions. */
-    int keepdim;           /* the index of the argument keepdim, which keeps the
-                            * row dimensions with size 1, or -1 */
-    uint32_t row_inputs;   /* bit i is set if argument i has one value for all
-                              elements of a row */
-    const char *const *grad; /* the gradients of a KERNEL. grad[i] is the
-                                gradient of argument i as a kernel source. It is
-                                "none" if there is no gradient, and NULL if the
-                                gradient is derived from the body. */
+    const tn__op_rare *rare; /* never NULL */
     struct tn__op_cache *cache; /* the kernels for the dtypes seen so far */
-    /* the requirements in the row's lines `needs` and `bounds` */
-    const tn__op_need *need;
 };
 
 struct tn__call {
@@ -244,6 +256,12 @@ int tn__op_run_given(const tn_op *op, const tn_value *value, int count,
 /* Runs one call and returns its first output, or NULL on failure. The generated
  * functions of operators with one output call this. */
 tn_tensor *tn__op_run1(const tn_op *op, const tn_value *value, int count);
+/* The same for operators with one or two arguments, tensors or numbers. Half of
+ * the generated functions only call one of these. */
+tn_tensor *tn__op_run_unary(tn_tensor *x, const tn_op *op);
+tn_tensor *tn__op_run_binary(tn_tensor *x, tn_tensor *y, const tn_op *op);
+tn_tensor *tn__op_run_number(tn_tensor *x, tn_scalar y, const tn_op *op);
+tn_tensor *tn__op_run_number_first(tn_scalar x, tn_tensor *y, const tn_op *op);
 
 /* Runs one call with values that may be invalid, as tn__op_run_given does, and
  * writes the results into the tensors in `into`. */
@@ -256,8 +274,8 @@ tn_tensor *tn__op_run_outputs(const tn_op *op, const tn_value *value,
                               int other_count);
 /* Runs an operator that has the flag `host` in the operator table. If the
  * device has the extension `lapack`, it computes the operator
- * (lapack_device.c). Else op->host computes it on the host, and tn_host_runs()
- * counts the call. */
+ * (lapack_device.c). Else op->rare->host computes it on the host, and
+ * tn_host_runs() counts the call. */
 tn_status tn__run_host_row(tn__call *call);
 /* Returns the name of the operator that messages of this thread name: the
  * outermost operator that is running. The search stops at an operator that the
@@ -355,8 +373,8 @@ tn_status tn__kernel_launch(tn_device *device, const tn__kernel *kernel,
 tn_status tn__run_kernel(tn__call *call);
 
 /* Returns the parsed definition from which op made this kernel. Autograd needs
- * it to parse the sources in op->grad. Returns NULL on failure, with the error
- * recorded. */
+ * it to parse the sources in op->rare->grad. Returns NULL on failure, with the
+ * error recorded. */
 const tn__def *tn__op_def(const tn_op *op, const tn__kernel *kernel);
 
 /* A kernel source in the library's own C code, which is parsed on first use. */
@@ -410,6 +428,24 @@ static inline void tn__call_set_indices(tn__call *call, int i, int64_t low,
 /* Returns the value of argument i, which is a number of any kind, as a
  * double. */
 double tn__call_float(const tn__call *call, int i);
+/* Stores the smallest and the largest number of an integer dtype. Returns false
+ * for bool and for floating dtypes, which have no limits. */
+static inline bool tn__int_limits(tn_dtype dtype, int64_t *low, int64_t *high)
+{
+    if (tn_dtype_is_floating(dtype) || dtype == TN_BOOL)
+        return false;
+    *high = dtype == TN_U8 ? UINT8_MAX
+                           : INT64_MAX >> (64 - 8 * tn_dtype_bytes(dtype));
+    *low = dtype == TN_U8 ? 0 : -*high - 1;
+    return true;
+}
+/* Rejects a number that becomes an element of an integer dtype, and is beyond
+ * the numbers of this dtype, because the conversion would wrap it. Numbers
+ * between two integers are truncated, as in PyTorch. Accepts values of other
+ * kinds, and all numbers for other dtypes. argument may be "end:the last
+ * number": the argument, and what the message shows in its place. */
+tn_status tn__check_fits(const char *name, const char *argument,
+                         const tn_value *number, tn_dtype dtype);
 /* Returns argument i as a dimension in [0, ndim). Negative dimensions count
  * from the end. Returns -1 if the dimension does not exist, with
  * TN_ERR_ARGUMENT recorded: "softmax: dim 3 is outside [-2, 1]". */

@@ -12,6 +12,7 @@
 /* An operator together with everything that its tn_op points to. */
 typedef struct registered {
     tn_op op;
+    tn__op_rare rare;
     tn__signature signature;
     tn_op_rule rule;
     char role[TN__OP_MAX_ARGS + 1];
@@ -156,7 +157,7 @@ static char *copy_text(const char *text)
 static void registered_free(registered *own)
 {
     tn__free(own->signature.text);
-    tn__free((char *)(uintptr_t)own->op.signature);
+    tn__free((char *)(uintptr_t)own->rare.signature);
     tn__free((char *)(uintptr_t)own->op.doc);
     tn__free(own);
 }
@@ -175,13 +176,14 @@ static registered *make(const tn_op_rule *rule)
     memset(own->role, TN__ROLE_NONE, (size_t)s->arg_count);
     own->op = (tn_op){
         .sort = TN__OP_NATIVE, .differentiable = rule->backward != NULL,
-        .name = s->name, .torch = "", .signature = copy_text(rule->signature),
-        .doc = copy_text(rule->doc), .arg_count = s->arg_count,
-        .tensor_count = s->tensor_count, .arg = s->arg,
-        .fallback = s->fallback, .run = run, .rule = &own->rule,
-        .with_arg = -1,
-        .rows = -1, .keepdim = -1, .role = own->role, .extra = ""};
-    if (own->op.signature && own->op.doc)
+        .name = s->name, .doc = copy_text(rule->doc),
+        .arg_count = (uint8_t)s->arg_count,
+        .tensor_count = (uint8_t)s->tensor_count, .arg = s->arg,
+        .fallback = s->fallback, .run = run, .rare = &own->rare,
+        .with_arg = -1, .rows = -1, .keepdim = -1, .role = own->role};
+    own->rare = (tn__op_rare){.signature = copy_text(rule->signature),
+                              .rule = &own->rule};
+    if (own->rare.signature && own->op.doc)
         return own;
     registered_free(own);
     return NULL;

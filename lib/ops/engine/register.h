@@ -34,7 +34,7 @@ bool tn__op_context_is(const tn_op_context *context, const char *call);
 /* Returns the rule of an operator that was registered in C, else NULL. */
 static inline const tn_op_rule *tn__op_rule(const tn_op *op)
 {
-    return op->rule;
+    return op->rare->rule;
 }
 
 #endif

@@ -33,6 +33,14 @@ static bool is_default(const tn_value *v, const tn_value *fallback)
            v->of.i == fallback->of.i;
 }
 
+/* Returns whether the call can read a late number (tn_late_number): no function
+ * has looked at its numbers to select the kernel. */
+static bool takes_late(const tn__call *call)
+{
+    return call->op->run == tn__run_kernel &&
+           call->op->name == call->running.name;
+}
+
 /* Collects the tensors and numbers of a call in *of, and computes the key. */
 static inline tn_status gather(const tn__call *call, operands *of)
 {
@@ -68,7 +76,12 @@ static inline tn_status gather(const tn__call *call, operands *of)
             code = v->kind == TN_VALUE_NONE ? 0 : (uint64_t)v->of.i;
         } else if (v->kind != TN_VALUE_NONE &&
                    !(i == op->with_arg && is_default(v, &op->fallback[i]))) {
-            int kind = v->kind == TN_VALUE_NUMBER  ? v->count
+            if (TN__UNLIKELY(v->kind == TN_VALUE_NUMBER &&
+                             v->count == TN_SCALAR_LATE && !takes_late(call)))
+                return tn__fail_late(op, i);
+            int kind = v->kind == TN_VALUE_NUMBER
+                           ? v->count == TN_SCALAR_LATE ? TN_SCALAR_FLOAT
+                                                        : v->count
                        : v->kind == TN_VALUE_FLOAT ? TN_SCALAR_FLOAT
                        : v->kind == TN_VALUE_BOOL  ? TN_SCALAR_BOOL
                                                    : TN_SCALAR_INT;
@@ -84,12 +97,29 @@ static inline tn_status gather(const tn__call *call, operands *of)
     return TN_OK;
 }
 
+/* Reads a late number, and lets the recording that is being made read it again at
+ * each replay. */
+static __attribute__((noinline, cold)) void
+take_late(tn__call *call, const tn__op_entry *entry, int p, const double *from)
+{
+    if (entry->param_float[p])
+        call->param_storage[p].f = *from;
+    else
+        call->param_storage[p].i = (int64_t)*from;
+    tn__record_late((uint32_t)p, from);
+}
+
 static inline void take_params(tn__call *call, const operands *of,
                                const tn__op_entry *entry)
 {
     int count = of->number_count;
     for (int p = 0; p < count; p++) {
         const tn_value *v = of->number[p];
+        if (TN__UNLIKELY(v->kind == TN_VALUE_NUMBER &&
+                         v->count == TN_SCALAR_LATE)) {
+            take_late(call, entry, p, (const double *)(intptr_t)v->of.i);
+            continue;
+        }
         bool is_float =
             v->kind == TN_VALUE_FLOAT ||
             (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_FLOAT);
@@ -490,7 +520,7 @@ static tn__op_entry *find_entry(const tn__call *call, uint64_t key,
     return tn__op_entry_make(call->op, call->value, out_dtype, key);
 }
 
-tn_status tn__run_kernel(tn__call *call)
+static tn_status run_call(tn__call *call)
 {
     operands of;
     tn_status status = gather(call, &of);
@@ -550,4 +580,12 @@ tn_status tn__run_kernel(tn__call *call)
         return status;
     }
     return run_space(call, &of, entry);
+}
+
+tn_status tn__run_kernel(tn__call *call)
+{
+    const tn_status status = run_call(call);
+    if (TN__UNLIKELY(tn__me.recording != NULL))
+        tn__record_late_begin(); /* a call without elements launches nothing */
+    return status;
 }

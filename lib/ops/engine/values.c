@@ -4,6 +4,7 @@
 #include <math.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/ops.h>
+#include <string.h>
 
 double tn__call_float(const tn__call *call, int i)
 {
@@ -11,6 +12,26 @@ double tn__call_float(const tn__call *call, int i)
     bool whole = v->kind == TN_VALUE_INT || v->kind == TN_VALUE_BOOL ||
                  (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_FLOAT);
     return whole ? (double)v->of.i : v->of.f;
+}
+
+__attribute__((cold)) tn_status
+tn__check_fits(const char *name, const char *argument, const tn_value *number,
+               tn_dtype dtype)
+{
+    int64_t low, high;
+    if (number->kind != TN_VALUE_NUMBER || !tn__int_limits(dtype, &low, &high))
+        return TN_OK;
+    const bool is_float = number->count == TN_SCALAR_FLOAT;
+    const double x = is_float ? number->of.f : (double)number->of.i;
+    if ((dtype == TN_I64 && !is_float) ||
+        (trunc(x) >= (double)low && trunc(x) < (double)high + 1))
+        return TN_OK;
+    const char *shown = strchr(argument, ':');
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "%s: {%.*s:%s} is %.16g, but %s has numbers from %lld to "
+                    "%lld only", name, shown ? (int)(shown - argument) : 40,
+                    argument, shown ? shown + 1 : argument, x,
+                    tn_dtype_name(dtype), (long long)low, (long long)high);
 }
 
 int tn__call_dim(const tn__call *call, int i, int ndim)
@@ -89,7 +110,7 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is not a kind of "
                             "value",
                             op->name, op->arg[i].name, (int)v->kind);
-        if (v->kind == TN_VALUE_NUMBER &&
+        if (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_LATE &&
             (v->count < TN_SCALAR_INT || v->count > TN_SCALAR_BOOL))
             return tn__fail(TN_ERR_ARGUMENT, "%s: {%s}: %d is not a kind of "
                             "number", op->name, op->arg[i].name, (int)v->count);
@@ -102,6 +123,18 @@ tn_status tn__values_check(const tn_op *op, const tn_value *values, int count)
                             op->arg[i].name);
     }
     return TN_OK;
+}
+
+/* Checks a late number (tn_late_number): only kernels read it again at each
+ * replay, and a bound is checked once. */
+static tn_status check_late(const tn_op *op, int arg, const tn_value *v)
+{
+    if (!v->of.i)
+        return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is tn_late_number(NULL)",
+                        op->name, op->arg[arg].name);
+    return op->sort == TN__OP_KERNEL && !op->need_count && !op->creates
+               ? TN_OK
+               : tn__fail_late(op, arg);
 }
 
 /* Checks the value of one argument and converts it to a kind that the argument
@@ -124,6 +157,9 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
     if (v->kind == TN_VALUE_TENSOR && !v->of.tensor)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
                         arg->name);
+    if (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_LATE &&
+        arg->kinds >> TN_VALUE_NUMBER & 1)
+        return check_late(op, i, v);
     if (!convert(v, arg->kinds, dims))
         return tn__fail_kind(op, i, v);
     if (v->kind == TN_VALUE_DIMS &&
@@ -144,13 +180,20 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
     return TN_OK;
 }
 
+static tn_status refuse_count(const tn_op *op, int count)
+{
+    const char *signature = tn_op_signature(op);
+    if (!signature)
+        return tn_error_code();
+    return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments are given; expected "
+                    "%d: %s", op->name, count, op->arg_count, signature);
+}
+
 tn_status tn__values_normalise(const tn_op *op, const tn_value *given,
                                int count, tn_value *value, tn_dims_list *dims)
 {
     if (count > op->arg_count)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: %d arguments are given; expected "
-                        "%d: %s",
-                        op->name, count, op->arg_count, op->signature);
+        return refuse_count(op, count);
     for (int i = 0; i < op->arg_count; i++) {
         value[i] = i < count ? given[i] : tn__value_none();
         tn_status status = normalise_one(op, i, &value[i], &dims[i]);

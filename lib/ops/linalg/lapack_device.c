@@ -513,10 +513,10 @@ tn_status tn__run_host_row(tn__call *call)
               .x = tn__call_tensor(call, 0)};
     int r = 0;
     tn_status status;
-    while (r < ROWS && rows[r].on_host != call->op->host)
+    while (r < ROWS && rows[r].on_host != call->op->rare->host)
         r++;
     if (r < ROWS && begin(&w, rows[r].kind) && run_here(&w, r, &status))
         return status;
     status = tn__host_run_begin(w.name);
-    return status < 0 ? status : call->op->host(call);
+    return status < 0 ? status : call->op->rare->host(call);
 }

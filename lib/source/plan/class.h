@@ -57,7 +57,7 @@ typedef struct tn__launch_class {
     bool distinct;     /* true if no output shares its buffer with another
                         * operand */
     /* 0 if each row belongs to one work-group. If several work-groups share a
-     * row, 1 + the number of the launch within the plan. Then is_short means
+     * row, 1 + the index of the launch within the plan. Then is_short means
      * that a work-group has at most slots * TN_CHUNK elements of a row. */
     uint32_t split;
 } tn__launch_class;
@@ -100,8 +100,8 @@ typedef struct tn__launch_words {
     uint32_t total;
 } tn__launch_words;
 
-/* Computes where each argument word is. Returns false if the launch needs more
- * words than a plan can have. */
+/* Computes the index of each argument word. Returns false if the launch needs
+ * more words than a plan can have. */
 bool tn__launch_words_init(tn__launch_words *words, const tn_program *program,
                            const tn__launch_class *class);
 
@@ -121,7 +121,7 @@ bool tn__operand_is_contiguous(const tn_program *program,
 
 /* If a row is copied to local memory: the distance in elements from one chunk
  * of TN_CHUNK elements to the next. It is padded by TN_LANES elements, so that
- * elements at the same position in different chunks are in different banks. */
+ * elements with the same index in different chunks are in different banks. */
 #define TN__CACHED_CHUNK (TN_CHUNK + TN_LANES)
 
 /* Decides whether rows of `length` elements are first copied to local memory,
@@ -181,7 +181,7 @@ uint32_t tn__split_stage(const tn_program *program, uint32_t step);
  * of the launch that runs `stage`. The list has the instructions per row of all
  * earlier stages, without stores, then the instructions per element of `stage`.
  * If `stage` is stage_count, lists the instructions per row of all stages.
- * `order` has space for order_count numbers. Returns the length of the list. */
+ * `order` has space for order_count indices. Returns the length of the list. */
 uint32_t tn__split_order(const tn_program *program, uint32_t stage,
                          uint32_t *order);
 

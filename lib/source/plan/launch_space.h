@@ -20,12 +20,12 @@ typedef struct tn__launch_space {
 void tn__launch_space_init(tn__launch_space *s, const tn_launch *launch,
                            uint32_t operands, uint32_t first, uint32_t end);
 
-/* Moves dimension `from` to position `to`. The dimensions in between move by
- * one. */
+/* Moves dimension `from` so that it becomes dimension `to`. The dimensions in
+ * between move by one. */
 void tn__launch_space_move(tn__launch_space *s, uint32_t operands,
                            uint32_t from, uint32_t to);
 
-/* Returns the greatest distance of an accessed element from the operand's first
+/* Returns the largest distance of an accessed element from the operand's first
  * element, in elements. */
 int64_t tn__strides_reach(const int64_t *extent, const int64_t *stride,
                           uint32_t ndim);

@@ -11,10 +11,10 @@
  *   - If the program stores values per row, a last step that stores them. It
  *     has one work-group for each row (or for a few rows).
  *
- * The bits are the same as with one work-group. A reduction combines all chunks
- * of a row pairwise, as a binary tree. A full share of 2^j chunks is a node of
- * that tree at level j, and the last share is what remains. The shares are then
- * combined pairwise in their order, as in the tree.
+ * Results are bit-identical to those of one work-group. A reduction combines
+ * all chunks of a row pairwise, as a binary tree. A full share of 2^j chunks is
+ * a node of that tree at level j, and the last share is what remains. The
+ * shares are then combined pairwise in their order, as in the tree.
  *
  * Every work-group of a later step computes the instructions per row again, so
  * their loads must read the same values each time. For that, values per row are

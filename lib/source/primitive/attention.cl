@@ -8,7 +8,7 @@
  *   TK_SIDE             a work-group has TK_SIDE * TK_SIDE work-items
  *   TK_MASKED           dtype of the mask
  *   TK_IS_HIDDEN(m) or TK_MASK_VALUE(m)  one of them if there is a mask:
- *                       whether m hides a key, or what m adds to the score
+ *                       whether m masks a key, or what m adds to the score
  *   TK_CAUSAL, TK_DROPS if attention is causal, and if it has dropout
  * Scores are multiplied by log2(e), so that a weight is exp2 of a score.
  * Work-item (y, x) computes element [y + TK_SIDE * i][x + TK_SIDE * j] of a
@@ -67,8 +67,8 @@ TK_FN tk_f32 tk_infinity(void)
 #define TK_PITCH(size) ((size) + 1)
 
 /* Loads rows from first up to first + rows of operand o into the local array
- * `to`. The operand's first row is at offset base. Rows from `count` on and
- * elements from `size` on become zeros. */
+ * `to`. The operand's first row is at offset base. Rows with an index of at
+ * least `count` and elements with an index of at least `size` become zeros. */
 #define TK_LOAD_ROWS(to, from, o, base, first, rows, count, padded, size)     \
     for (tk_i32 at = TK_LOCAL; at < (rows) * (padded);                        \
          at += TK_SIDE * TK_SIDE) {                                           \

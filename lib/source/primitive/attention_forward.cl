@@ -1,7 +1,8 @@
 /* attention_forward.cl: the forward pass of attention. A work-group has a tile
- * of queries and loops over the tiles of keys. For each it computes the scores,
- * updates each row's maximum, and computes the weights relative to it. When a
- * maximum rises, the sums so far are scaled down (online softmax). */
+ * of queries and loops over the tiles of keys. For each tile it computes the
+ * scores, updates each row's maximum, and computes the weights relative to the
+ * maximum. When a maximum rises, the sums so far are scaled down (online
+ * softmax). */
 #define TK_WIDEST (TK_SIZE > TK_VALUES ? TK_SIZE : TK_VALUES)
 
 TK_KERNEL tn_attention(TK_G const TK_STORED *q, TK_G const TK_STORED *k,

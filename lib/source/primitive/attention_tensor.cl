@@ -6,7 +6,7 @@
  *
  * Of a 16 x 8 result, lane t has rows t / 4 and t / 4 + 8 and columns 2 * (t %
  * 4) and 2 * (t % 4) + 1. In local memory, a row of 16-bit numbers consists of
- * units of 16 bytes. They are permuted by the number of the row (XOR swizzle),
+ * units of 16 bytes. They are permuted by the index of the row (XOR swizzle),
  * so that the units that ldmatrix reads together are in different banks. */
 #define TK_WARPS 4
 #define TK_UNITS(size) ((size) / 8)
@@ -81,7 +81,7 @@ TK_FN unsigned tk_halves(float low, float high)
     return both;
 }
 
-/* Returns x of the lane whose number differs from this lane's in `bit`. */
+/* Returns x of the lane whose index differs from this lane's in `bit`. */
 TK_FN float tk_other_lane(float x, int bit)
 {
     unsigned y;

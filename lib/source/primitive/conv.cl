@@ -11,10 +11,10 @@
  * b is the tensor over which the windows slide. The coordinate in b is a linear
  * function of j, k and f; elements outside of b are 0. For INPUT with stride
  * `step`, row y of the result is y' * step + phase, where the phase (0 to step
- * - 1) is an outer dimension. So all elements of a tile meet the same positions
+ * - 1) is an outer dimension. So all elements of a tile use the same elements
  * of the window. There is one matrix product for each group and phase.
  *
- * The results have the same bits as im2col with a matrix product
+ * The results are bit-identical to im2col with a matrix product
  * (lib/ops/nn/columns.c): the sum over k is a chain of fma in rising order,
  * beginning with 0. The sum over f has the order of REDUCE for one chunk
  * (plugin_program.h). */
@@ -36,7 +36,7 @@
      (w) < (tk_idx)TK_OWN(29))
 
 /* An index that combines several dimensions, such as (n, y, x), and their
- * three coordinates, called digits: number = (slow * (extent of middle) +
+ * three coordinates, called digits: index = (slow * (extent of middle) +
  * middle) * (extent of fast) + fast. */
 typedef struct tk_digits {
     tk_idx slow, middle, fast;
@@ -135,7 +135,7 @@ TK_FN TK_VALUE tk_window_element(TK_G const TK_STORED *b, tk_idx at, tk_idx h,
 
 /* For one lane: sums over every 16th index f, beginning with f = lane. (A lane
  * is one of 16 partial sums.) If there is no such index, the sum is -0, which
- * changes no bit when it is added to another sum. */
+ * leaves another sum unchanged when it is added. */
 #define TK_LANE_BEGIN(lane)                                                   \
     for (tk_i32 y = 0; y < TK_EACH; y++)                                      \
         for (tk_i32 x = 0; x < TK_EACH; x++)                                  \

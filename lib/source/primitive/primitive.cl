@@ -13,8 +13,8 @@
  * the primitive's own arguments TK_OWN(0), TK_OWN(1) and so on. */
 #define TK_OWN(i) TK_WORD(1 + TK_NDIM + TK_OPERANDS * (1 + TK_NDIM) + (i))
 
-/* Declares the variable `place`, the offset of operand o at point number p of
- * the outer space. */
+/* Declares the variable `place`, the offset of operand o at the point with
+ * row-major index p of the outer space. */
 #define TK_POINT_OFFSET(place, o, p)                                          \
     tk_idx place = (tk_idx)TK_WORD(1 + TK_NDIM + (o) * (1 + TK_NDIM));        \
     {                                                                         \

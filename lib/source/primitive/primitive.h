@@ -35,8 +35,8 @@ typedef struct tn__primitive {
     int64_t extent[TN_MAX_NDIM], stride[TN__OPERANDS][TN_MAX_NDIM];
     int64_t offset[TN__OPERANDS];
     uint32_t ndim;
-    int64_t reach; /* greatest distance between accessed elements along the
-                    * inner dimension, in elements */
+    int64_t reach; /* largest distance between accessed elements along the inner
+                    * dimension, in elements */
     tn__launch_space outer;
     uint64_t argument[48];
     uint32_t argument_count;
@@ -58,8 +58,8 @@ void tn__primitive_buffer(tn__primitive *p, tn_buffer *buffer);
 /* Adds an argument word that only this primitive has. */
 void tn__primitive_argument(tn__primitive *p, int64_t word);
 /* Merges the outer dimensions and decides between 32-bit and 64-bit indices.
- * `longest` is the largest number that an index counts to, apart from the
- * number of points. */
+ * `longest` is the largest bound of an index, apart from the number of
+ * points. */
 void tn__primitive_space(tn__primitive *p, int64_t longest);
 /* Completes the plan. `groups` is the number of work-groups that have work, and
  * per_unit the largest number of work-groups for each compute unit. */

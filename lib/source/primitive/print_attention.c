@@ -98,13 +98,13 @@ static tn_status check(const tn_target *target, const tn_attention_args *a)
                         "groups (TN_TARGET_CHUNKED)");
     if (a->q.dtype != TN_F32 && a->q.dtype != TN_F16 && a->q.dtype != TN_BF16)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "attention: dtype %s; float32, float16 or bfloat16 "
-                        "is supported",
+                        "attention: dtype is %s; expected float32, float16 or "
+                        "bfloat16",
                         tn_dtype_name((tn_dtype)a->q.dtype));
     if (a->features > LONGEST || a->values > LONGEST)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "attention: rows of %lld and %lld elements; at most %d "
-                        "are supported",
+                        "attention: rows have %lld and %lld elements; expected "
+                        "at most %d",
                         (long long)a->features, (long long)a->values, LONGEST);
     return TN_OK;
 }

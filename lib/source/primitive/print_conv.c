@@ -25,7 +25,7 @@ typedef struct arguments {
     int64_t b_k, b_f, b_j, b_side[2];
     struct {
         int64_t k, f, p; /* the coordinate in b is the sum of k, f and the
-                            position p in c, each times its factor */
+                            coordinate p in c, each times its factor */
     } side[2];
     int64_t start[2], size[2]; /* start: added to each coordinate in b. size:
                                 * extents of b */
@@ -140,7 +140,7 @@ static void describe_weight(const tn_conv_args *v, arguments *w)
 
 /* Adds the operands a, b and c, with groups and phases as outer dimensions. (A
  * phase is the position of a row or column of the result modulo the stride, see
- * conv.cl.) Sets p->reach to the greatest distance of an accessed element from
+ * conv.cl.) Sets p->reach to the largest distance of an accessed element from
  * the start of its tensor. */
 static void add_operands(tn__primitive *p, const tn_conv_args *v,
                          const arguments *w)
@@ -178,8 +178,7 @@ static void add_operands(tn__primitive *p, const tn_conv_args *v,
     }
 }
 
-/* Returns the largest number that an index in the kernel counts to, apart from
- * offsets. */
+/* Returns the largest bound of an index in the kernel, apart from offsets. */
 static int64_t longest(const tn_conv_args *v, const arguments *w)
 {
     int64_t most = w->n > w->k ? w->n : w->k;
@@ -210,8 +209,8 @@ tn_status tn__plan_conv(const tn_target *target, const tn_conv_args *v,
     if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_F16 &&
         dtype != TN_BF16)
         return tn__fail(TN_ERR_UNSUPPORTED,
-                        "conv: dtype %s; float32, float64, float16 or "
-                        "bfloat16 is supported",
+                        "conv: dtype is %s; expected float32, float64, "
+                        "float16 or bfloat16",
                         tn_dtype_name((tn_dtype)dtype));
     describe[v->kind](v, &w);
     tn__primitive_init(&p, target, plan, TN__CONV, dtype);

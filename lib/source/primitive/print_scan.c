@@ -9,12 +9,12 @@
  *   - scan.cl: a work-item has a line, in rising order.
  *
  * Integers could be scanned in a single pass (decoupled look-back). With three
- * launches, integers and floats share one text. */
+ * launches, integers and floats share one source. */
 #include <source/primitive/primitive.h>
 
 /* Values of tn__variant.flags. Bit WITH_INDEX is set if the scan also returns
- * indices. The bits above it are the number of the launch of scan_team.cl
- * (TK_STEP), or STEP_LINE for scan_line.cl; 0 for the other kernels. */
+ * indices. The bits above it say which launch of scan_team.cl it is (TK_STEP),
+ * or STEP_LINE for scan_line.cl; 0 for the other kernels. */
 enum { WITH_INDEX = 1, STEP = 1, STEP_ALL = 3, STEP_LINE = 4 };
 #define TEAM 64 /* number of work-items of a team, which share a chunk of a
                  * line */

@@ -134,7 +134,7 @@ typedef struct reordered {
      * indices */
     int64_t extent[TN_MAX_NDIM], keys, width;
     tn_strided dst, index, src, position;
-    bool rises; /* true if the row-major index rises with the number of the
+    bool rises; /* true if the row-major index rises with the index of the
                  * line */
 } reordered;
 

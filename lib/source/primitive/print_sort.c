@@ -3,13 +3,13 @@
  *
  * A short line, or several, is sorted by one work-group. A long line is divided
  * into blocks, one for each work-group, and sorted by a stable radix sort. It
- * has a pass for each 8-bit digit of the key, from the lowest on, and each pass
+ * has a pass for each 8-bit digit of the key, the lowest first, and each pass
  * has three launches (sort_count.cl, sort_sum.cl, sort_move.cl).
  *
- * If only a small part of a line is kept (topk), the radix sort comes after a
- * selection. Histograms of the digits, from the highest on, give the key of the
- * last element that is kept. Then one pass keeps the elements with lower keys
- * and as many with equal keys as needed. Only these are sorted.
+ * If only a small part of a line is selected (topk), the radix sort comes after
+ * a selection. Histograms of the digits, the highest first, give the key of the
+ * last selected element. Then one pass selects the elements with lower keys and
+ * as many with equal keys as needed. Only these are sorted.
  *
  * Lines are processed in batches. Scratch memory has two copies of the keys and
  * positions of a batch. */
@@ -75,7 +75,7 @@ typedef struct work {
                              * scatter */
     uint32_t passes, steps; /* steps: number of launches for each batch */
     blocks all, kept;       /* all: how a line is divided into blocks; kept: how
-                             * the kept elements of a line are divided */
+                             * the selected elements of a line are divided */
     bool selects;
     /* Offsets in scratch memory, in units of 8 bytes. */
     int64_t keys[2], positions[2], table, totals, end;
@@ -110,7 +110,7 @@ static int64_t reserve(work *w, int64_t count, int64_t bytes)
     return at;
 }
 
-/* Chooses the batches, the launches and where everything is in scratch
+/* Chooses the batches, the launches and the offsets of all arrays in scratch
  * memory. */
 static void plan_memory(work *w)
 {
@@ -129,8 +129,8 @@ static void plan_memory(work *w)
     uint32_t halves = between > 2 ? 2 : between;
     w->steps = 3 * w->passes;
     if (w->selects) { /* For each digit, two launches find that digit of the
-                       * last kept element's key. A further pass then selects
-                       * the elements. */
+                       * last selected element's key. A further pass then
+                       * selects the elements. */
         const bool is_one_group = w->keep <= w->group_elements;
         w->steps = 2 * w->passes + 3;
         halves = w->last_only ? 0 : is_one_group || w->passes == 1 ? 1 : 2;
@@ -149,9 +149,9 @@ static void plan_memory(work *w)
         reserve(w, rows * (w->selects ? w->passes + 1 : 1), place_bytes);
 }
 
-/* Describes launch number `at` of a radix sort, which has three launches for
- * each digit, from the lowest on. It sorts `count` elements, which are in the
- * input tensor if `from` is -1, else in the first copy in scratch memory. */
+/* Describes launch `at` of a radix sort, which has three launches for each
+ * digit, the lowest first. It sorts `count` elements, which are in the input
+ * tensor if `from` is -1, else in the first copy in scratch memory. */
 static void sort_step(const work *w, step *s, uint32_t at, int from)
 {
     const uint32_t pass = at / 3;

@@ -2,10 +2,10 @@
  * same destination. A line is the elements along the dimension of the scatter.
  * A work-group has a line, and holds the corresponding line of dst in local
  * memory. It processes TK_CHUNK elements of the line at once, in rounds. In a
- * round, each element that is not done offers its number by an atomic minimum
- * at slot[destination % TK_SLOTS]. An element that finds its own number there
- * is the first of its destination, and is stored. The others are left for the
- * next round. TK_COMBINE(old, x) is the value that is stored. These macros are
+ * round, each element that is not done writes its index by an atomic minimum to
+ * slot[destination % TK_SLOTS]. An element that finds its own index there is
+ * the first of its destination, and is stored. The others are left for the next
+ * round. TK_COMBINE(old, x) is the value that is stored. These macros are
  * defined before it:
  *   TK_SIZE   number of work-items of a work-group
  *   TK_EACH   number of elements that a work-item processes at once

@@ -1,7 +1,7 @@
 /* sort.cl: what the kernels for sorting share. They sort lines along the last
  * dimension; elements with equal keys keep their order. A key is an unsigned
  * number of TK_BITS bits, and the order of keys is the requested order. All
- * NaNs have the same key, the greatest, and -0 has the key of +0. For a
+ * NaNs have the same key, the largest, and -0 has the key of +0. For a
  * descending order, keys are inverted. The kernels move keys and positions, and
  * load the elements only at the end. These macros are defined before it:
  *   tk_keys, TK_ORDER(s)  the type of a key; the key of a stored element
@@ -21,9 +21,9 @@
 #define TK_FIRST_LINE ((tk_idx)TK_OWN(6)) /* first line of the batch */
 #define TK_LINES ((tk_idx)TK_OWN(7))      /* lines of the batch */
 #define TK_COUNT ((tk_idx)TK_OWN(8))      /* elements of a line */
-/* position of the first wanted element in the sorted line */
+/* index of the first wanted element in the sorted line */
 #define TK_FIRST_RANK ((tk_idx)TK_OWN(9))
-/* position after the last wanted element in the sorted line */
+/* index after the last wanted element in the sorted line */
 #define TK_END_RANK ((tk_idx)TK_OWN(10))
 #define TK_BLOCKS ((tk_idx)TK_OWN(11))    /* blocks of a line */
 #define TK_BLOCK ((tk_idx)TK_OWN(12))     /* elements of a block */
@@ -37,13 +37,13 @@
 #define TK_MODE ((tk_i32)TK_OWN(20)) /* which digit of the key is meant, see
                                       * TK_DIGIT */
 #define TK_KNOWN ((tk_i32)TK_OWN(21)) /* number of digits known so far of the
-                                       * last kept key */
+                                       * last selected key */
 
 #define TK_SORT_ARGUMENTS                                                     \
     TK_G const TK_STORED *in, TK_G TK_STORED *out, TK_G tk_i64 *index,        \
         TK_G tk_u64 *scratch, TK_WORDS
 
-/* Declares the offsets of line number `line` of the batch in each tensor. */
+/* Declares the offsets of line `line` of the batch in each tensor. */
 #define TK_SORT_LINE(line)                                                    \
     TK_POINT_OFFSET(line_in, 0, TK_FIRST_LINE + (line))                       \
     TK_POINT_OFFSET(line_out, 1, TK_FIRST_LINE + (line))                      \
@@ -112,8 +112,8 @@
 /* A step of a radix sort in local memory. Sorts the TK_SIZE * each numbers in
  * `order` by the four bits NIBBLE(number). Each work-item has `each`
  * neighbouring numbers and counts how often each of the 16 values occurs. Its
- * counts are a column of `counter`, two in each word. The new place of a number
- * is the number of lower values plus the number of equal values before it. */
+ * counts are a column of `counter`, two in each word. The new index of a number
+ * is the count of lower values plus the count of equal values before it. */
 #define TK_HALF(word) ((word) >> 12 & 8u ? 16 : 0)
 #define TK_COLUMN(word) TK_PAD((tk_i32)((word) >> 12 & 7u) * TK_SIZE + TK_LOCAL)
 #define TK_RADIX_ROUND(each, NIBBLE)                                          \
@@ -150,10 +150,10 @@
 /* ---- sorting by several work-groups -------------------------------------- */
 
 /* The digit of a key that a launch counts or sorts by. `last` is the key of the
- * last element that is kept, as far as it is known. With TK_WITH_PREFIX, only
- * keys that begin with the known digits of `last` are counted. With
- * TK_COMPARED, the digit is 0, 1 or 2 if the key is less than, equal to or
- * greater than `last`. */
+ * last selected element, as far as it is known. With TK_WITH_PREFIX, only keys
+ * that begin with the known digits of `last` are counted. With TK_COMPARED, the
+ * digit is 0, 1 or 2 if the key is less than, equal to or greater than
+ * `last`. */
 #define TK_WITH_PREFIX 1
 #define TK_COMPARED 2
 #define TK_DIGIT(key)                                                         \

@@ -1,8 +1,8 @@
 /* sort_move.cl: the third launch for a digit of a radix sort. It moves each
- * element to its new place. Its new place is after all elements with lower
- * digits, and after the elements with the same digit that came before it. A
- * work-group first sorts by the digit as many elements as its local memory
- * holds, so that neighbouring work-items store to neighbouring addresses. */
+ * element to its new index, which is after all elements with lower digits, and
+ * after the elements with the same digit that came before it. A work-group
+ * first sorts by the digit as many elements as its local memory holds, so that
+ * neighbouring work-items store to neighbouring addresses. */
 #define TK_NIBBLE(slot) (TK_DIGIT(staged[slot]) >> shift & 15)
 #define TK_TARGET(type, to, line, at)                                         \
     ((TK_G type *)(scratch + (to)))[(line) * TK_END_RANK + (at)]

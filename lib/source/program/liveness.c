@@ -54,7 +54,7 @@ static bool mark_loop(const tn_kernel_ins *ins, uint32_t loop,
     return more;
 }
 
-/* A list of instructions. `order` has their numbers; if it is NULL, the list is
+/* A list of instructions. `order` has their indices; if it is NULL, the list is
  * all instructions in their order, as in a function. */
 typedef struct part {
     const tn_kernel_ins *ins;

@@ -2,8 +2,8 @@
  *
  * The .cl files of lib/source define each instruction once, as a function with
  * its name. So the C files only print the sequence of instructions. The value
- * of instruction number i is the variable v<i>. It is declared in the scope of
- * its level: in the kernel for a value that is the same everywhere, else in the
+ * of instruction i is the variable v<i>. It is declared in the scope of its
+ * level: in the kernel for a value that is the same everywhere, else in the
  * loop over rows or over elements. */
 #include <base/error.h>
 #include <base/memory.h>

@@ -29,7 +29,7 @@ typedef struct tn__printer {
                                * instructions that stage s runs per element */
     const char *position;     /* C expression for the row-major index of the
                                * element, for fault reports */
-    uint32_t order_index;     /* position of the current instruction in the list
+    uint32_t order_index;     /* index of the current instruction in the list
                                * that is being printed */
     uint32_t used_dims;       /* bit d is set if the offsets printed last use
                                * the coordinate of dimension d */

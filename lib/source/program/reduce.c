@@ -102,7 +102,7 @@ void tn__print_reduce(tn__printer *p, uint32_t i)
 
 /* ---- reductions of a stage --------------------------------------------- */
 
-/* Finds the next live REDUCE of a stage, from order[*at] on. */
+/* Finds the next live REDUCE of a stage, beginning at order[*at]. */
 static bool next_reduce(const tn__printer *p, const tn__stage_use *use,
                         uint32_t *at, uint32_t *i)
 {

@@ -1,4 +1,4 @@
-/* row_cache.c: prints code that keeps a row in local memory. If several stages
+/* row_cache.c: prints code that caches a row in local memory. If several stages
  * read a row and it fits, the team first copies it there. If one stage computes
  * a value for each element that later stages use again, the value may replace
  * the row. */

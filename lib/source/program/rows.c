@@ -13,8 +13,8 @@
  *   - If several work-groups share a row (row_split.c), each work-group assigns
  *     its part of the row in one of the ways above.
  *
- * All these ways give the same bits, since the order of a reduction depends
- * only on the row. */
+ * Results are bit-identical in all these ways, since the order of a reduction
+ * depends only on the row. */
 #include <source/program/rows.h>
 
 static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
@@ -28,7 +28,7 @@ static bool part_stores(const tn__printer *p, uint32_t first, uint32_t count)
 
 /* Prints a barrier if one is needed. A work-item sees what other work-items of
  * its team have stored only after a barrier. It must also not overwrite what
- * they have yet to read. */
+ * the other work-items have yet to read. */
 static void print_barrier(tn__printer *p, bool is_needed)
 {
     if (is_needed && tn__printer_has_team(p))

@@ -2,8 +2,8 @@
  * k of a row is in chunk k / 1024 and lane k % 16. The elements of a lane are
  * combined in rising order. The 16 lanes of a chunk are combined by halves:
  * lane i with lane i + 8, then with i + 4, and so on. The chunks are combined
- * pairwise in their order. A missing element is replaced by a value that
- * changes no bit (-0.0 for sums).
+ * pairwise in their order. A missing element is replaced by a value that leaves
+ * the result unchanged (-0.0 for sums).
  *
  * The chunks are combined as a binary counter carries: if bit j of the number
  * of finished chunks is set, tree[j] is the result of 2^j chunks. */
@@ -12,7 +12,7 @@
 
 /* A row belongs to a team of TK_SLOTS * TK_WIDTH work-items. A team reduces
  * TK_SLOTS chunks at once, with TK_WIDTH work-items for each. A work-group has
- * TK_TEAMS teams. TK_ITEM is a work-item's number within its team. TK_SELF is
+ * TK_TEAMS teams. TK_ITEM is a work-item's index within its team. TK_SELF is
  * the work-item's index in arrays in local memory, where a team's elements are
  * contiguous. TK_LEAD is the index of the team's first work-item. With
  * TK_COLUMNS, neighbouring work-items belong to neighbouring rows. */
@@ -30,7 +30,7 @@
 #define TK_LANE (TK_ITEM % TK_WIDTH)
 #define TK_SLOT (TK_ITEM / TK_WIDTH)
 /* Index in local memory of element k of a team's row, which is in the given
- * chunk. It is padded so that elements at the same position in neighbouring
+ * chunk. It is padded so that elements with the same index in neighbouring
  * chunks are in different banks. */
 #define TK_CACHED(k, chunk)                                                   \
     ((tk_i32)(k) + (tk_i32)(chunk) * TK_LANES +                               \

@@ -24,6 +24,10 @@ check_PROGRAMS += tests/media/array/test_shards
 tests_media_array_test_shards_SOURCES = tests/media/array/test_shards.c \
 	$(array_tests)
 tests_media_array_test_shards_LDADD = $(media_test_libs)
+check_PROGRAMS += tests/media/array/test_array_faults
+tests_media_array_test_array_faults_SOURCES = \
+	tests/media/array/test_array_faults.c tests/fault_sweep.h $(array_tests)
+tests_media_array_test_array_faults_LDADD = $(media_test_libs)
 dist_check_SCRIPTS += tests/media/array/test_python.sh
 EXTRA_DIST += tests/media/array/make_arrays.py \
 	tests/media/array/arrays.tar.xz tests/media/array/tenon_ctypes.py \

@@ -293,7 +293,7 @@ bad = [
      "torch.hub.load"),
     ("load", GLOBAL % (b"torch.serialization", b"load") + text("x") + b"\x85R.",
      "torch.serialization.load"),
-    ("numpy", pickle.dumps(np.float64(1), 2), "numpy"),
+    ("numpy", pickle.dumps(np.ones(2), 2), "_reconstruct"),
     ("ext", b"\x80\x02\x82\1.", "instruction EXT1"),
     ("newobj-ex", b"\x80\x04]]]\x92.", "instruction NEWOBJ_EX"),
     ("tensor-type", GLOBAL % (b"torch", b"Tensor") + b")R.",

@@ -272,6 +272,156 @@ static void check_negative_bit(void)
     refused(TN_ERR_UNSUPPORTED, "resolve_neg", "is rejected");
 }
 
+/* ---- names of the table -------------------------------------------------- */
+
+/* A file of the old format, whose object has this pickle. */
+static tn_torch_file *file_of(const void *object, size_t bytes)
+{
+    static const char before[] = "\x80\2\x8a\n\x6c\xfc\x9c\x46\xf9\x20\x6a"
+                                 "\xa8\x50\x19." /* the magic number */
+                                 "\x80\2M\xe9\3.\x80\2}.",
+                      after[] = "\x80\2].";
+    char data[1024];
+    if (sizeof before + bytes + sizeof after > sizeof data)
+        bail_out("the pickle is too long");
+    memcpy(data, before, sizeof before - 1);
+    memcpy(data + sizeof before - 1, object, bytes);
+    memcpy(data + sizeof before - 1 + bytes, after, sizeof after - 1);
+    return tn_torch_file_open_memory(
+        data, sizeof before - 1 + bytes + sizeof after - 1);
+}
+#define FILE_OF(object) file_of(object, sizeof object - 1)
+
+/* A scalar of NumPy, as pickle writes it. */
+static tn_torch_file *scalar(const char *dtype, char order, const void *data,
+                             size_t bytes)
+{
+    char object[256];
+    int n = snprintf(object, sizeof object,
+                     "\x80\3cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\n"
+                     "U%c%s\x89\x88\x87R(K\3U\1%cNNNJ\xff\xff\xff\xffJ\xff"
+                     "\xff\xff\xffK%cC", (int)strlen(dtype), dtype, order, 1);
+    /* the number of flags is 0, then the state ends */
+    memcpy(object + n - 2, "\0tbC", 4);
+    n += 2;
+    object[n++] = (char)bytes;
+    memcpy(object + n, data, bytes);
+    memcpy(object + n + bytes, "\x86R.", 3);
+    return file_of(object, (size_t)n + bytes + 3);
+}
+
+static void check_numpy(void)
+{
+    static const struct {
+        const char *dtype;
+        char order;
+        const char *data;
+        double value;
+        int kind;
+    } row[] = {
+        {"b1", '|', "\1", 1, TN_TORCH_BOOL},
+        {"i1", '|', "\xf9", -7, TN_TORCH_INT},
+        {"i2", '<', "\1\2", 513, TN_TORCH_INT},
+        {"i2", '>', "\1\2", 258, TN_TORCH_INT},
+        {"i4", '<', "\xfe\xff\xff\xff", -2, TN_TORCH_INT},
+        {"i8", '<', "\xff\xff\xff\xff\xff\xff\xff\xff", -1, TN_TORCH_INT},
+        {"u1", '|', "\xc8", 200, TN_TORCH_INT},
+        {"u4", '<', "\xff\xff\xff\xff", 4294967295.0, TN_TORCH_INT},
+        {"f2", '<', "\0\xb4", -0.25, TN_TORCH_REAL},
+        {"f2", '<', "\1\0", 0x1p-24, TN_TORCH_REAL},
+        {"f2", '<', "\0\x7c", INFINITY, TN_TORCH_REAL},
+        {"f4", '<', "\0\0\x20\xc0", -2.5, TN_TORCH_REAL},
+        {"f8", '<', "\0\0\0\0\0\0\xe0\x3f", 0.5, TN_TORCH_REAL},
+        {"f8", '>', "\x3f\xe0\0\0\0\0\0\0", 0.5, TN_TORCH_REAL},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        tn_torch_file *file = scalar(row[i].dtype, row[i].order, row[i].data,
+                                     (size_t)(row[i].dtype[1] - '0'));
+        double value = 99;
+        tn_torch_file_real(file, "", &value);
+        is_double_near(value, row[i].value, 0, "numpy's %c%s",
+                       row[i].order, row[i].dtype);
+        is_int(tn_torch_file_kind(file, ""), row[i].kind, "its kind");
+        if (tn_error())
+            note("%s", tn_error());
+        tn_error_clear();
+    }
+    tn_torch_file *file = scalar("u8", '<', "\1\0\0\0\0\0\0\x80", 8);
+    int64_t integer = -1;
+    ok(file && tn_torch_file_int(file, "", &integer) < 0 && integer == -1,
+       "a uint64 above the largest int64");
+    refused(TN_ERR_DTYPE, "an integer beyond int64", "is no int64");
+    static const char *const others[] = {"c8", "U1", "M8", "f9", "O", "V2"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char text[40];
+        snprintf(text, sizeof text, "NumPy's dtype %s", others[i]);
+        ok(!scalar(others[i], '<', "\0\0\0\0\0\0\0\0", 8), "%s", text);
+        refused(TN_ERR_UNSUPPORTED, text, "is rejected by name");
+    }
+    ok(!scalar("f8", '<', "\0\0\0\0", 4), "a scalar of too few bytes");
+    refused(TN_ERR_FORMAT, "wrong arguments for a NumPy scalar", "is rejected");
+    ok(!scalar("f8", 'x', "\0\0\0\0\0\0\0\0", 8), "another byte order");
+    refused(TN_ERR_FORMAT, "the state of numpy.dtype", "is rejected");
+    ok(!FILE_OF("\x80\2cnumpy\ndtype\nU\2f8\x85R."), "a dtype of NumPy alone");
+    refused(TN_ERR_UNSUPPORTED, "no part of a tensor", "is rejected");
+}
+
+static void check_names(void)
+{
+    tn_torch_file *file = FILE_OF("\x80\2ccollections\ndefaultdict\n"
+                                  "c__builtin__\nlist\n\x85RU\1aK\7s.");
+    int64_t integer = 0;
+    double real = 0;
+    ok(tn_torch_file_int(file, "a", &integer) == TN_OK && integer == 7 &&
+           tn_torch_file_kind(file, "") == TN_TORCH_DICT,
+       "a defaultdict is a dict");
+    file = FILE_OF("\x80\2ccollections\ndefaultdict\nN\x85R.");
+    ok(file && tn_torch_file_length(file, "") == 0,
+       "one without a factory, too");
+    file = FILE_OF("\x80\2cbuiltins\ncomplex\n"
+                   "G\x3f\xf8\0\0\0\0\0\0G\xc0\0\0\0\0\0\0\0\x86R.");
+    ok(tn_torch_file_real(file, "0", &real) == TN_OK && real == 1.5 &&
+           tn_torch_file_real(file, "1", &real) == TN_OK && real == -2,
+       "a complex number is a list of two numbers");
+    file = FILE_OF("\x80\2c__builtin__\nbytearray\nc_codecs\nencode\n"
+                   "X\2\0\0\0abU\6latin1\x86R\x85R.");
+    is_str(tn_torch_file_text(file, ""), "ab", "a bytearray is bytes");
+    file = FILE_OF("\x80\2c__builtin__\nbytes\n)R.");
+    ok(file && tn_torch_file_kind(file, "") == TN_TORCH_BYTES &&
+           tn_torch_file_length(file, "") == 0, "no bytes are bytes");
+    file = FILE_OF("\x80\2ctorch.serialization\n_get_layout\n"
+                   "U\015torch.strided\x85R.");
+    is_str(tn_torch_file_text(file, ""), "torch.strided", "a layout is a text");
+    file = FILE_OF("\x80\2ctorch\nquint4x2\n.");
+    is_str(tn_torch_file_text(file, ""), "torch.quint4x2",
+           "a dtype that Tenon does not have is a text");
+    static const struct {
+        const char *pickle, *text;
+    } bad[] = {
+        {"\x80\2ccollections\ndefaultdict\ncos\nsystem\n\x85R.",
+         "refers to os.system"},
+        {"\x80\2cbuiltins\nlist\n)R.", "a call of builtins.list"},
+        {"\x80\2cbuiltins\nlist\n.", "no part of a tensor"},
+        {"\x80\2ccollections\ndefaultdict\nK\1\x85R.",
+         "wrong arguments for defaultdict"},
+        {"\x80\2cbuiltins\nbytearray\nK\1\x85R.",
+         "wrong arguments for bytearray"},
+        {"\x80\2cbuiltins\ncomplex\nK\1K\1\x86R.",
+         "wrong arguments for complex"},
+        {"\x80\2cbuiltins\neval\n.", "refers to builtins.eval"},
+        {"\x80\2ctorch._utils\n_rebuild_qtensor\n.",
+         "refers to torch._utils._rebuild_qtensor"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tn_error_clear();
+        ok(!file_of(bad[i].pickle, strlen(bad[i].pickle)), "%s is rejected",
+           bad[i].text);
+        ok(tn_error() && strstr(tn_error(), bad[i].text), "by name: %s",
+           tn_error() ? tn_error() : "no error");
+    }
+    tn_error_clear();
+}
+
 int main(void)
 {
     plan_later();
@@ -280,6 +430,8 @@ int main(void)
     check_mistakes();
     check_storages();
     check_negative_bit();
+    check_numpy();
+    check_names();
     check_damage("pt/tensor-new-2.pt");
     check_damage("pt/big-old.pt");
     check_damage("pt/big-new.pt");

@@ -4,6 +4,7 @@ import ctypes
 import os
 import sys
 
+import numpy
 import torch
 
 from tenon_ctypes import (NAMES, bytes_of, done, media, must, ok, refused,
@@ -23,10 +24,15 @@ def elements(t):
 
 
 def flatten(value, path=""):
+    if isinstance(value, numpy.generic):
+        value = value.item()
+    elif isinstance(value, complex):
+        value = [value.real, value.imag]
     yield path, value
     items = (value.items() if isinstance(value, dict) else
              enumerate(value) if isinstance(value, (list, tuple)) else
-             enumerate(sorted(value)) if isinstance(value, set) else ())
+             enumerate(sorted(value))
+             if isinstance(value, (set, frozenset)) else ())
     for key, item in items:
         yield from flatten(item, "%s.%s" % (path, key) if path else str(key))
 
@@ -59,10 +65,12 @@ def check(value, fact, **options):
             ok(n.value == x, fact + ": " + name)
         elif x is None:
             ok(kind == 2, fact + ": " + name)
-        elif isinstance(x, (str, bytes, torch.dtype, torch.device)):
+        elif isinstance(x, (str, bytes, bytearray, torch.dtype, torch.device,
+                            torch.layout)):
             text = media.tn_torch_file_text(file, key)
             length = media.tn_torch_file_length(file, key)
-            x = x if isinstance(x, bytes) else str(x).encode()
+            x = bytes(x) if isinstance(x, (bytes, bytearray)) \
+                else str(x).encode()
             ok(ctypes.string_at(text, length) == x, fact + ": " + name)
         else:
             ok(media.tn_torch_file_length(file, key) == len(x),
@@ -105,7 +113,15 @@ nested = {
               "empty": torch.ones(0, 3), "scalar": torch.tensor(3)},
     "parameter": torch.nn.Parameter(torch.ones(2)),
     "frozen": torch.nn.Parameter(torch.ones(2), requires_grad=False),
-    "counter": collections.Counter([1, 1, 2])}
+    "counter": collections.Counter([1, 1, 2]),
+    "default": collections.defaultdict(list, a=[1, 2]), "layout": torch.strided,
+    "bytearray": bytearray(b"\xff\1"), "no bytes": b"", "complex": 1.5 - 2j,
+    "quantized": torch.quint4x2, "frozenset": frozenset([6]),
+    "numpy": [numpy.bool_(True), numpy.int8(-7), numpy.int16(-300),
+              numpy.int32(-70000), numpy.int64(-2 ** 40), numpy.uint8(200),
+              numpy.uint16(40000), numpy.uint32(3 * 10 ** 9),
+              numpy.uint64(2 ** 40), numpy.float16(-0.25),
+              numpy.float16(6e-8), numpy.float32(1.5), numpy.float64(0.1)]}
 dtypes = {}
 for name in ("float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 "
              "bool uint16 uint32 uint64 float8_e4m3fn float8_e5m2").split():
@@ -142,6 +158,11 @@ refused(lambda: must(media.tn_torch_file_tensor(file, b"c")), "complex64",
 for value, part in [(resnet, "torch.nn.modules.container.Sequential"), (optimizer.__class__, "torch.optim"),
                     (torch.ones(2).to_sparse(), "_rebuild_sparse_tensor"),
                     (print, "print, which is not in the table"), ({1.5: 2}, "key of a dict"),
+                    (numpy.complex64(1), "NumPy's dtype c8"),
+                    (numpy.str_("x"), "NumPy's dtype U1"),
+                    (numpy.ones(2), "_reconstruct, which is not in the table"),
+                    (collections.defaultdict(resnet.__class__),
+                     "torch.nn.modules.container.Sequential"),
                     ({"a.b": 1, "a": {"b": 2}}, "the path \"a.b\"")]:
     torch.save(value, path)
     refused(lambda: must(media.tn_torch_file_open(path.encode())), part, part)

@@ -21,7 +21,7 @@ tests_media_image_test_image_example_SOURCES = \
 	tests/media/image/test_image_example.c
 tests_media_image_test_image_example_LDADD = $(media_test_libs)
 tests_media_image_test_image_faults_SOURCES = \
-	tests/media/image/test_image_faults.c tests/malloc_faults.h
+	tests/media/image/test_image_faults.c tests/fault_sweep.h
 tests_media_image_test_image_faults_LDADD = $(media_test_libs)
 EXTRA_DIST += tests/media/image/README.md tests/media/image/make_images.py \
 	tests/media/image/images.tar.xz

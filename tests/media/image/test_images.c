@@ -129,6 +129,48 @@ static void test_info(void)
     }
 }
 
+static uint32_t crc_of(const unsigned char *data, size_t bytes)
+{
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < bytes; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+    }
+    return ~crc;
+}
+
+/* The chunk eXIf with orientation 6, and before it the head that EXIF data has
+ * in a JPEG file. */
+static void test_exif_head(void)
+{
+    static const unsigned char chunk[] =
+        "\0\0\0\x20" "eXIf" "Exif\0\0" "MM\0*\0\0\0\x08" "\0\x01"
+        "\x01\x12\0\x03\0\0\0\x01\0\x06\0\0" "\0\0\0\0";
+    enum { HEAD = 33, CHUNK = sizeof chunk - 1 }; /* HEAD: magic and IHDR */
+    TN_SCOPE(scope) {
+        void *png = NULL;
+        size_t bytes = 0;
+        tn_image_encode(tn_zeros(tn_dims(1, 2, 5), .dtype = TN_U8), "png",
+                        &png, &bytes);
+        unsigned char *file = malloc(bytes + CHUNK + 4);
+        if (!png || !file)
+            bail_out("no PNG file: %s", tn_error());
+        const uint32_t crc = crc_of(chunk + 4, CHUNK - 4);
+        memcpy(file, png, HEAD);
+        memcpy(file + HEAD, chunk, CHUNK);
+        for (int i = 0; i < 4; i++)
+            file[HEAD + CHUNK + i] = (unsigned char)(crc >> (24 - 8 * i));
+        memcpy(file + HEAD + CHUNK + 4, (char *)png + HEAD, bytes - HEAD);
+        tn_tensor *x = tn_image_decode(file, bytes + CHUNK + 4);
+        ok(x && tn_tensor_size(x, 1) == 5 && tn_tensor_size(x, 2) == 2,
+           "EXIF data of PNG with the head of JPEG is read: %s",
+           tn_error() ? tn_error() : "no error");
+        free(file);
+        free(png);
+    }
+}
+
 /* The scaled image is close to the mean over blocks. */
 static void test_min_side(void)
 {
@@ -308,6 +350,7 @@ int main(void)
     test_layouts();
     test_channels();
     test_info();
+    test_exif_head();
     test_min_side();
     test_writing();
     test_bad();

@@ -60,6 +60,20 @@ static void test_csv(void)
 
     write_text("bad.csv", "step,loss\n0,1\n1,x\n");
     refused(tn_curves_add(curves, "bad.csv", NULL), TN_ERR_FORMAT, "line 3");
+    write_text("quoted.csv", "step,\"a, b\",\"say \"\"c\"\"\"\n0,1,2\n");
+    tn_curves *quoted = tn_curves_new();
+    is_int(tn_curves_add(quoted, "quoted.csv", NULL), TN_OK, "quoted names");
+    is_str(tn_curves_tag(quoted, 0), "a, b", "a comma between quotes");
+    is_str(tn_curves_tag(quoted, 1), "say \"c\"", "two quotes stand for one");
+    write_text("open.csv", "step,\"a,b\n0,1,2\n");
+    refused(tn_curves_add(curves, "open.csv", NULL), TN_ERR_FORMAT,
+            "column 2 has a quote that is not closed");
+    write_text("twice.csv", "step,a,a\n0,1,2\n");
+    refused(tn_curves_add(curves, "twice.csv", NULL), TN_ERR_FORMAT,
+            "column 3 has the name of another column");
+    write_text("more.csv", "step,a,b\n0,1\n");
+    refused(tn_curves_add(curves, "more.csv", NULL), TN_ERR_FORMAT,
+            "more names than the 2 columns");
     write_text("noname.csv", "step,\n0,1\n");
     refused(tn_curves_add(curves, "noname.csv", NULL), TN_ERR_FORMAT,
             "column 2 has no name");
@@ -122,6 +136,23 @@ static void test_damage(void)
     tn_scope_close(scope);
 }
 
+/* A program that has just begun has an event file without a record. */
+static void test_empty(void)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_events *events = tn_events_open("fresh");
+    tn_events_scalar(events, "loss", 1, 0);
+    write_bytes("fresh/events.out.tfevents.2", "", 0);
+    write_bytes("fresh/events.out.tfevents.3", "\x18", 1);
+    tn_curves *curves = tn_curves_new();
+    is_int(tn_curves_add(curves, "fresh", NULL), TN_OK,
+           "an event file may be empty");
+    is_int(tn_curves_length(curves, 0), 1, "the others of its folder are read");
+    refused(tn_curves_add(curves, "fresh/events.out.tfevents.2", NULL),
+            TN_ERR_FORMAT, "no scalars");
+    tn_scope_close(scope);
+}
+
 static int count_of(const char *text, const char *part)
 {
     int count = 0;
@@ -174,6 +205,37 @@ static void test_pictures(void)
     tn_scope_close(scope);
 }
 
+/* Writes a CSV file, and returns its SVG picture. */
+static char *picture_of(const char *csv)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_curves *curves = tn_curves_new();
+    write_text("a.csv", csv);
+    tn_curves_add(curves, "a.csv", NULL);
+    is_int(tn_curves_plot(curves, "a.svg"), TN_OK, "a picture of a CSV file");
+    tn_scope_close(scope);
+    return read_text("a.svg");
+}
+
+static void test_labels(void)
+{
+    char *text = picture_of("step,loss\n0,0.99990\n1,0.99995\n");
+    ok(strstr(text, ">0.99991<") && strstr(text, ">0.99992<"),
+       "labels of close values differ");
+    free(text);
+    text = picture_of("step,loss\n10000000,1\n10000010,2\n");
+    ok(strstr(text, ">10000002<") && strstr(text, ">10000004<"),
+       "labels of large steps differ");
+    free(text);
+    text = picture_of("epoch,loss\n0,1\n0.25,2\n0.5,3\n");
+    ok(strstr(text, ">0.2<") && strstr(text, ">0.4<"),
+       "steps need not be whole");
+    free(text);
+    text = picture_of("step,gr\xf6\xdf" "e\n0,1\n");
+    ok(strstr(text, ">gr??e<"), "names that are not UTF-8 become valid XML");
+    free(text);
+}
+
 int main(void)
 {
     char folder[] = "/tmp/test_curves.XXXXXX";
@@ -181,6 +243,8 @@ int main(void)
         bail_out("no folder in /tmp");
     test_csv();
     test_damage();
+    test_empty();
+    test_labels();
     test_pictures();
     if (chdir("/tmp") == 0) {
         char line[100];

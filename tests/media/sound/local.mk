@@ -2,7 +2,7 @@
 check_PROGRAMS += tests/media/sound/test_faults tests/media/sound/test_sound \
 	tests/media/sound/test_wav
 tests_media_sound_test_faults_SOURCES = tests/media/sound/test_faults.c \
-	tests/malloc_faults.h tests/media/vision/stored.h
+	tests/fault_sweep.h tests/media/vision/stored.h
 tests_media_sound_test_faults_LDADD = $(media_test_libs)
 tests_media_sound_test_sound_SOURCES = tests/media/sound/test_sound.c \
 	tests/media/vision/stored.h

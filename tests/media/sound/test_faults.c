@@ -1,8 +1,7 @@
 /* test_faults.c: makes each allocation fail in turn, in the functions of
  * <tenon/sound.h> and <tenon/vision.h>. The call must report TN_ERR_MEMORY and
  * leak nothing, and the next call must work. */
-#define MALLOC_FAULTS_IN_LIBRARIES
-#include "../../malloc_faults.h"
+#include "../../fault_sweep.h"
 
 #include "../vision/stored.h"
 
@@ -91,70 +90,6 @@ static bool try_mean_ap(void)
     return tn_mean_ap_update(m, boxes, scores, classes, boxes, classes) ==
                TN_OK &&
            tn_mean_ap_compute(m, &r) == TN_OK && tn_mean_ap_classes(m);
-}
-
-typedef struct counts {
-    int tried, refused, wrong, objects;
-    bool done;
-} counts;
-
-static counts sweep(bool (*run)(void), const char *name)
-{
-    enum { MOST = 20000 };
-    counts c = {0};
-    /* the first round also compiles kernels, which stay cached */
-    for (int n = 0; n <= MOST && !c.done; n++) {
-        const int64_t before = tn_scope_count();
-        tn_scope *scope = tn_scope_open();
-        const int64_t made = malloc_count();
-        malloc_fail_at(n);
-        const bool fine = run();
-        malloc_fail_at(0);
-        c.refused += !fine;
-        c.wrong += fine ? tn_error() != NULL : tn_error_code() != TN_ERR_MEMORY;
-        if (!fine && tn_error_code() != TN_ERR_MEMORY)
-            note("%s, allocation %d: %s", name, n,
-                 tn_error() ? tn_error() : "no error");
-        c.tried = n;
-        c.done = n > 0 && malloc_count() - made < n; /* none failed */
-        tn_error_clear();
-        tn_scope_close(scope);
-        c.objects += tn_scope_count() != before;
-    }
-    return c;
-}
-
-/* Runs two sweeps. The first fills caches, so memory that is still allocated
- * after the second is a leak. */
-static void check(bool (*run)(void), const char *name)
-{
-    enum { QUEUE = 64 }; /* lib/base keeps this many freed objects of a kind for
-                            reuse */
-    sweep(run, name);
-    for (int i = 0; i < QUEUE; i++)
-        TN_SCOPE(scope) run();
-    const int64_t before = malloc_live();
-    const counts c = sweep(run, name);
-    const int64_t after = malloc_live();
-    ok(c.done && c.tried > 1 && (c.refused > 0 || malloc_many == 1),
-       "%s: %d of %d failures were errors, then it worked", name, c.refused,
-       c.tried);
-    is_int(c.wrong, 0, "%s: each failure was an error of memory", name);
-    is_int(c.objects, 0, "%s: no object was left over", name);
-    is_int(after - before, 0, "%s: no memory was left over", name);
-}
-
-static void fails_in_turn(bool (*run)(void), const char *name)
-{
-    for (int all = 0; all < 2; all++) {
-        char what[128];
-        /* A single failure may have no effect: the library frees cached memory
-         * and tries again. Then all later allocations fail too. */
-        malloc_many = all ? INT64_MAX : 1;
-        snprintf(what, sizeof what, "%s%s", name,
-                 all ? ", all from then on" : "");
-        check(run, what);
-    }
 }
 
 int main(void)

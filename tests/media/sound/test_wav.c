@@ -74,7 +74,19 @@ static tn_tensor *decode(const bytes *b)
 static void refused_bytes(const bytes *b, tn_status code, const char *text,
                           const char *what)
 {
-    refused(!decode(b), code, text, what);
+    const bool failed = !decode(b);
+    const tn_error_details *e = tn_error_info();
+    is_str(e ? e->argument : NULL, "data", "the error names the argument");
+    refused(failed, code, text, what);
+}
+
+/* Like refused, and the error names the argument. */
+static void refused_path(bool failed, tn_status code, const char *text,
+                         const char *what)
+{
+    const tn_error_details *e = tn_error_info();
+    is_str(e ? e->argument : NULL, "path", "the error names the argument");
+    refused(failed, code, text, what);
 }
 
 static void check_python(void)
@@ -126,11 +138,11 @@ static void check_round_trip(void)
     const double step[] = {0x1p-8, 0x1p-16, 0x1p-24, 0x1p-24, 0x1p-24,
                            0x1p-24};
     for (int i = 0; i < 6; i++) {
-        tn_wav_details d = {.size = sizeof d};
+        tn_wav_info d = {.size = sizeof d};
         int64_t rate = 0;
         ok(tn_wav_save(file("x.wav"), x, 44100, .format = format[i]) == TN_OK,
            "%s is saved", format[i]);
-        ok(tn_wav_info(path, &d) == TN_OK && d.channels == 3 &&
+        ok(tn_wav_info_load(path, &d) == TN_OK && d.channels == 3 &&
                d.frames == 777 && d.sample_rate == 44100 &&
                strcmp(d.format, format[i]) == 0,
            "and described");
@@ -338,22 +350,37 @@ static void check_refused(void)
     is_int(fine, (int64_t)b.count * 8,
            "with any bit changed, a file is small or rejected");
 
-    refused(!tn_wav_load(NULL, NULL), TN_ERR_ARGUMENT, "path", "no path");
-    refused(!tn_wav_load(file("nothing.wav"), NULL), TN_ERR_IO, "nothing.wav",
-            "a file that does not exist");
-    refused(!tn_wav_load(scratch, NULL), TN_ERR_IO, "regular", "a folder");
+    refused_path(!tn_wav_load(NULL, NULL), TN_ERR_ARGUMENT, "path", "no path");
+    refused_path(!tn_wav_load(file("nothing.wav"), NULL), TN_ERR_IO,
+                 "nothing.wav", "a file that does not exist");
+    refused_path(!tn_wav_load(scratch, NULL), TN_ERR_IO, "regular",
+                 "a folder");
     mkfifo(file("fifo"), 0600);
-    refused(!tn_wav_load(path, NULL), TN_ERR_IO, "regular", "a FIFO");
+    refused_path(!tn_wav_load(path, NULL), TN_ERR_IO, "regular", "a FIFO");
     refused(!tn_wav_decode(NULL, 5, NULL), TN_ERR_ARGUMENT, "data is NULL",
             "no data");
-    tn_wav_details d = {.size = sizeof d};
-    refused(tn_wav_info(NULL, &d) < 0, TN_ERR_ARGUMENT, "path",
+    tn_wav_info d = {.size = sizeof d};
+    refused(tn_wav_info_load(NULL, &d) < 0, TN_ERR_ARGUMENT, "path",
             "no path to describe");
-    refused(tn_wav_info(path, NULL) < 0, TN_ERR_ARGUMENT, "out",
-            "no description");
+    refused(tn_wav_info_load(path, NULL) < 0, TN_ERR_ARGUMENT,
+            "out_info is NULL", "no description");
+    refused(tn_wav_info_decode(NULL, 5, &d) < 0, TN_ERR_ARGUMENT,
+            "data is NULL", "no data to describe");
+    is_int(tn_wav_info_decode(b.at, b.count, &d), TN_OK,
+           "a file in memory is described");
+    ok(d.channels == 2 && d.frames == 2 && strcmp(d.format, "pcm16") == 0,
+       "by what it contains");
+    tn_wav_info older = {.size = offsetof(tn_wav_info, channels),
+                         .channels = 77};
+    ok(tn_wav_info_decode(b.at, b.count, &older) == TN_OK &&
+           older.frames == 2 && older.channels == 77,
+       "an older struct is filled as far as it goes");
     d.size = 0;
-    refused(tn_wav_info(path, &d) < 0, TN_ERR_ARGUMENT, "size",
-            "a description without size");
+    refused(tn_wav_info_load(path, &d) < 0, TN_ERR_ARGUMENT,
+            "set it to sizeof(tn_wav_info)", "a description without size");
+    d.size = sizeof d + 8;
+    refused(tn_wav_info_load(path, &d) < 0, TN_ERR_ARGUMENT,
+            "out_info->size is", "a description of a later version");
     tn_tensor *x = tn_zeros(tn_dims(2, 9));
     refused(tn_wav_save(NULL, x, 8000) < 0, TN_ERR_ARGUMENT, "path",
             "no path to save");

@@ -14,13 +14,13 @@
 #include "../../cpu_device.h"
 
 enum {
-    /* Least number of groups. With fewer groups cpu_conv.c is used, which also
-     * divides the images among threads. */
+    /* Minimum number of groups. With fewer groups cpu_conv.c is used, which
+     * also divides the images among threads. */
     MIN_GROUPS = 8,
     /* Approximate number of pixels of a block. As floats they take 8 KiB of L1;
      * the masks take more. */
     BLOCK_PIXELS = 2048,
-    MAX_ROWS = 9, /* greatest number of rows of a window, a multiple of three */
+    MAX_ROWS = 9, /* maximum number of rows of a window, a multiple of three */
     MAX_LANES = 16,
     /* number of elements that vectors read beyond the last element used */
     READ_BEYOND = 6 * MAX_LANES,

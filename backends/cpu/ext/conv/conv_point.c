@@ -6,9 +6,9 @@
 #include "../../prim/float_product.h"
 
 enum {
-    /* least number of channels of a group, in both in and out */
+    /* minimum number of channels of a group, in both in and out */
     MIN_CHANNELS = 8,
-    /* Least number of pixels of an image. For smaller images cpu_conv.c is
+    /* Minimum number of pixels of an image. For smaller images cpu_conv.c is
      * used, which processes the pixels of several images together. */
     MIN_PIXELS = 512,
     TASK_WORK = 2097152 /* multiply-adds of a task */

@@ -31,15 +31,15 @@ conv_strip tn__cpu_conv_strip(const conv_grid *grid, const conv_block *block,
 }
 
 /* The rows (or columns) of an image in one phase: those with the same remainder
- * modulo the stride of the convolution. skip is the position of the first one
- * in the frame (the padded copy), start its position in the image, count their
- * number. */
+ * modulo the stride of the convolution. skip is the index of the first one in
+ * the frame (the padded copy), start its index in the image, and count is how
+ * many there are. */
 typedef struct places {
     int64_t skip, start, count;
 } places;
 
 /* Returns the rows (or columns) of a phase (one remainder modulo the stride)
- * that are within the images. low is the position in the images of the frame's
+ * that are within the images. low is the index in the images of the frame's
  * first row. room and size are the numbers of rows in the frame and in the
  * images. */
 static places places_of(int64_t low, int64_t step, int64_t room, int64_t size)

@@ -6,17 +6,17 @@
 #include "conv_sum.h"
 
 enum {
-    /* Greatest number of elements in a block's sums. As floats they have 256
+    /* Maximum number of elements in a block's sums. As floats they have 256
      * KiB, which fits L2. */
     BLOCK_SUMS = 65536,
     BLOCK_WORK = 524288, /* multiply-adds in a block: about 10 us */
-    /* greatest and least number of pixels in a block */
+    /* maximum and minimum number of pixels in a block */
     MAX_PIXELS = 1024,
     MIN_PIXELS = 256,
     /* If vectors hold pixels: approximate number of elements in a block's frame
      * and sums together. */
     STRIP_ELEMENTS = 16384,
-    /* Least number of taps for which a panel of weights is packed by
+    /* Minimum number of taps for which a panel of weights is packed by
      * transposing square blocks. The weights of the taps must be adjacent. */
     MIN_TAPS = 6
 };
@@ -50,7 +50,8 @@ static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
 
 /* Initialises a class: the pixels (r0 + i * stride[0], r1 + j * stride[1]) for
  * all i and j, which use the same taps (elements of the window). Stores their
- * taps from `tap` on, and returns the address after the last one. */
+ * taps in an array that begins at `tap`, and returns the address after the last
+ * one. */
 static conv_tap *take_class(pixel_class *class, const tn_conv_args *args,
                             int64_t r0, int64_t r1, conv_tap *tap)
 {

@@ -6,14 +6,15 @@
 
 #include "cpu_conv.h"
 
-#define TN_CPU_CONV_CLASSES 64 /* greatest number of pixel classes (below) */
+#define TN_CPU_CONV_CLASSES 64 /* maximum number of pixel classes (below) */
 
 /* Pixels that use the same elements of the window (taps). For INPUT, two pixels
  * are in one class if their rows are equal modulo stride[0] and their columns
  * modulo stride[1]. FORWARD has one class. */
 typedef struct pixel_class {
     conv_grid grid;
-    int64_t first[2]; /* position of the class's pixel (0, 0) in the images */
+    int64_t first[2]; /* row and column of the class's pixel (0, 0) in the
+                       * images */
     /* index of the first task of the class */
     int64_t first_task;
     /* Index of the leftmost of the three taps of a window row that
@@ -67,8 +68,8 @@ void tn__cpu_conv_describe(convolution *c, const tn_conv_args *args,
 /* Returns the bytes of the packed weights of a class of pixels. */
 int64_t tn__cpu_conv_panels_bytes(const convolution *c,
                                   const pixel_class *class);
-/* Packs panel number i of the weights. `context` is the convolution. Panels are
- * numbered in the order [class][group][panel]. */
+/* Packs panel i of the weights. `context` is the convolution. The indices of
+ * panels are in the order [class][group][panel]. */
 void tn__cpu_conv_pack_panel(void *context, int64_t i);
 
 #endif

@@ -23,17 +23,17 @@ enum {
      * frame, pixels of `out` and mask together. */
     STRIP_ELEMENTS = 16384,
     TASK_WORK = 2097152, /* multiply-adds of a task */
-    /* Least number of rows of sums in a range. A row has the sums for one tap
+    /* Minimum number of rows of sums in a range. A row has the sums for one tap
      * and one channel. */
     MIN_ROWS = 128,
     /* The number of channels of a range is a multiple of this, so that the
      * loops compute whole tiles of rows. */
     CHANNELS = 8,
     /* Blocks are divided among shares, and each share has its own sums. This is
-     * the greatest number of elements of all these sums but the first. It
-     * limits the number of shares. */
+     * the maximum number of elements of all these sums but the first. It limits
+     * the number of shares. */
     SHARES_ELEMENTS = 2097152,
-    /* greatest number of elements of the panels of `out` that are packed once
+    /* maximum number of elements of the panels of `out` that are packed once
      * for all ranges */
     PACKED_ELEMENTS = 1048576,
     MAX_TASKS = 64
@@ -149,7 +149,7 @@ static void pack_block(void *context, int64_t i)
 }
 
 /* Arguments of add_rows. A group here is three adjacent taps of one channel,
- * which have three rows of sums. Groups are numbered as [three
+ * which have three rows of sums. The indices of groups are in the order [three
  * taps][channel]. */
 typedef struct row_sums {
     int64_t channels;

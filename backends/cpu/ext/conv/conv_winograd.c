@@ -15,9 +15,9 @@
  * Filters are transformed once per call. A task transforms the windows of a
  * block of tiles, with tiles as lanes. The windows stay in an outer cache while
  * the products read them. A result depends only on its own window, so a NaN
- * does not spread. Sums over channels are cut into parts short enough that
- * their error is no larger than that of direct convolution
- * (docs/performance.md). */
+ * affects only the results whose windows contain it. Sums over channels are cut
+ * into parts short enough that their error is no larger than that of direct
+ * convolution (docs/performance.md). */
 #include <string.h>
 
 #include "conv_winograd.h"
@@ -33,10 +33,10 @@ enum {
     /* number of channels of the result that are computed at a time */
     RESULTS = 32,
     BLOCK_ELEMENTS = 262144, /* elements of a block's windows: 1 MiB */
-    /* Greatest number of tiles of a block if a tile is 2 x 2 pixels. If a tile
-     * has one row, the number is twice as large. */
+    /* Maximum number of tiles of a block if a tile has two rows (2 x 2 pixels).
+     * If a tile has one row (2 pixels), a block has up to twice as many. */
     MAX_TILES = 128,
-    /* least number of tiles of a block */
+    /* minimum number of tiles of a block */
     MIN_TILES = 32,
     /* Blocks are made smaller until there are MIN_BLOCKS of them, as long as
      * each has MIN_WORK multiply-adds, about 10 us. */
@@ -59,7 +59,7 @@ enum {
 };
 
 /* Transforms strip i of the filters. A strip is STRIP adjacent filters of a
- * group, and strips are numbered over all groups. */
+ * group, and their indices count over all groups. */
 static void transform_filters(void *context, int64_t i)
 {
     const winograd *w = context;

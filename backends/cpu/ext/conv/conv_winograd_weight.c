@@ -24,17 +24,17 @@ enum {
     RANGE = 64, /* number of channels of `in` in a range */
     /* approximate number of elements of a block's windows and cotangents */
     BLOCK_ELEMENTS = 262144,
-    /* Least number of tiles of a block. With smaller blocks, the sums would be
-     * read and written more often. */
+    /* Minimum number of tiles of a block. With smaller blocks, the sums would
+     * be read and written more often. */
     MIN_TILES = 64,
-    /* Greatest number of tiles of a block if tiles have one row. If they have
+    /* Maximum number of tiles of a block if tiles have one row. If they have
      * two rows, the number is half as large. */
     MAX_TILES = 256,
     TASK_WORK = 2097152, /* multiply-adds of a task */
     MAX_TASKS = 64,
     /* Blocks are divided among shares, and each share has its own sums. This is
-     * the greatest number of elements of all these sums but the first. It
-     * limits the number of shares. */
+     * the maximum number of elements of all these sums but the first. It limits
+     * the number of shares. */
     SHARES_ELEMENTS = 2097152
 };
 

@@ -68,9 +68,9 @@ static void scatter_rows(void *context, const conv_rows *r)
 }
 
 /* The consecutive pixels [first, first + count) of a block, whose sums all have
- * the terms [from, end). Term number tap * from_channels + channel is the
- * product for one tap and one channel. Pixels at the top and bottom edges of an
- * image have fewer terms, because taps outside the image are skipped. */
+ * the terms [from, end). Term tap * from_channels + channel is the product for
+ * one tap and one channel. Pixels at the top and bottom edges of an image have
+ * fewer terms, because taps outside the image are skipped. */
 typedef struct pixel_run {
     int64_t first, count, from, end;
 } pixel_run;

@@ -88,8 +88,8 @@ typedef struct conv_source {
 } conv_source;
 
 /* The memory that a block reads, with strides of n, c, h and w in elements.
- * base is the address that the block's first pixel reads at the lowest position
- * of a tap (conv_grid.low). */
+ * base is the address that the block's first pixel reads at the lowest
+ * coordinates of a tap (conv_grid.low). */
 typedef struct conv_view {
     const char *base;
     int64_t stride[4];
@@ -119,9 +119,10 @@ void tn__cpu_conv_pixels(const conv_grid *grid, const conv_block *block,
 void tn__cpu_conv_taps(const conv_grid *grid, const conv_view *view,
                        int64_t channels, int64_t *at);
 
-/* The state of prefetching the memory that the next block reads, while the
- * current block is computed. Channels are far apart in memory, and the hardware
- * prefetcher predicts few of these accesses. */
+/* While a block is computed, the memory that the next block reads is
+ * prefetched, because the channels are far apart and the hardware prefetcher
+ * predicts few of these accesses. This struct says how far the prefetching has
+ * come. */
 typedef struct conv_prefetch_state {
     /* at is the next address to prefetch, or NULL after the last one. end is
      * the end of the current channel. */
@@ -132,8 +133,8 @@ typedef struct conv_prefetch_state {
     /* count is the number of channels in an image, bytes the size of a
      * channel. */
     int64_t count, bytes;
-    /* channel is the stride in bytes from channel to channel, image that from
-     * image to image. */
+    /* channel is the stride in bytes from channel to channel, image the stride
+     * from image to image. */
     int64_t channel, image;
     /* approximate number of cache lines to prefetch in all */
     int64_t lines;

@@ -1,0 +1,45 @@
+/* program.h: a capture as a program that can be replayed. */
+#ifndef TN_LIB_COMPILE_PROGRAM_H
+#define TN_LIB_COMPILE_PROGRAM_H
+
+#include <compile/capture.h>
+
+/* An operand whose memory is another one in each replay: that of an input or of
+ * a new output. */
+typedef struct tn__move {
+    tn_buffer **buffer; /* in the command */
+    int64_t *offset;
+    uint32_t unit, value;
+    int64_t from; /* where element 0 is, in bytes from the value's origin */
+} tn__move;
+
+typedef struct tn__replayed {
+    tn__capture *capture; /* owned; its record has the fused commands. step[] and
+                           * use[] are not used any more */
+    tn__move *move;       /* owned array, as the next ones */
+    size_t move_count, move_room;
+    uint32_t *written;    /* the external values and the inputs that the program
+                           * writes */
+    size_t written_count;
+    uint32_t *outputs;    /* the values that are OUTPUTs, which each replay makes
+                           * anew. Their member `index` is the index here */
+    size_t output_count;
+    tn_tensor *arena;     /* one reference; NULL if there are no temporaries */
+    int64_t recorded, launches;
+    uint64_t arena_bytes, bound_bytes, eager_bytes;
+    char *text;           /* owned: the report (tn_compiled_text) */
+} tn__replayed;
+
+/* Makes a program of a capture, which it takes over, also on failure. Records an
+ * error and returns NULL if memory runs out or a kernel cannot be built. */
+tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
+                                const char *name);
+void tn__replayed_free(tn__replayed *program);
+
+/* Runs the program. The inputs have the dtypes, shapes and strides of those of
+ * the capture. Stores new outputs in out[], owned by the open scope; on failure
+ * out[] is all NULL. */
+tn_status tn__replayed_run(tn__replayed *program, tn_tensor *const *in,
+                           tn_tensor **out);
+
+#endif

@@ -1,0 +1,54 @@
+/* report.c: a program as text: what was fused, and why the rest was not. */
+#include <compile/report.h>
+
+#include <base/memory.h>
+#include <device/work.h>
+
+#include <inttypes.h>
+
+/* Adds the sizes of a launch's iteration space. */
+static void add_sizes(tn__text *text, const tn__command *command)
+{
+    const tn_launch *launch = &command->args.launch;
+    if (command->kind != TN__WORK_LAUNCH)
+        return;
+    tn__text_add(text, " over ");
+    tn__text_add_shape(text, (int)(launch->outer_ndim + launch->row_ndim),
+                       launch->extent);
+}
+
+void tn__report_group(tn__text *text, const tn__capture *capture,
+                      const tn__group *group, const tn__command *command,
+                      size_t at)
+{
+    for (int p = 0; p < group->count; p++) {
+        const tn__step *step = &capture->step[group->step[p]];
+        if (p == 0 || !command)
+            tn__text_add(text, "%4zu  %s", at + (size_t)(command ? 0 : p),
+                         step->what);
+        else
+            tn__text_add(text, " + %s", step->what);
+        if (!command || p == group->count - 1)
+            add_sizes(text, command ? command : step->command);
+        if (!command || p == group->count - 1)
+            tn__text_add(text, "\n");
+    }
+    if (group->refused && group->refused_step != group->step[0])
+        tn__text_add(text, "      not fused with %s: %s\n",
+                     capture->step[group->refused_step].what, group->refused);
+}
+
+char *tn__report_finish(tn__text *lines, const char *name,
+                        const tn__replayed *p)
+{
+    tn__text text = {0};
+    tn__text_add(&text, "%s on %s\n", name, p->capture->record->device->name);
+    tn__text_add(&text, "%" PRId64 " recorded calls of the device, %" PRId64
+                 " per replay\n", p->recorded, p->launches);
+    tn__text_add(&text, "temporary tensors: %" PRIu64 " bytes in an arena of %"
+                 PRIu64 " bytes; no arena can have less than %" PRIu64
+                 " bytes\n", p->eager_bytes, p->arena_bytes, p->bound_bytes);
+    if (lines->data)
+        tn__text_add_bytes(&text, lines->data, lines->length);
+    return tn__text_finish(&text);
+}
