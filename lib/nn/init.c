@@ -72,8 +72,7 @@ bool tn__nn_take_axes(tn_dims_list *to, int axes,
     if (listed && list->count != axes) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, layer, name,
-            "%s has %d number%s; expected one for each of the %d spatial "
-            "dimensions", name,
+            "%s has %d number%s; expected one for each of %d dimensions", name,
             (int)list->count, list->count == 1 ? "" : "s", axes);
         return false;
     }

@@ -45,9 +45,8 @@ static tn_tensor *no_forward(tn_module *self, tn_tensor *input)
 {
     (void)input;
     tn_error_refuse_argument(TN_ERR_UNSUPPORTED, self->type->name, NULL,
-                             "a list of parametrizations has no forward: call "
-                             "tn_module_parameter of the module that has the "
-                             "parameter");
+                             "parametrizations have no forward: call "
+                             "tn_module_parameter of their module");
     return NULL;
 }
 

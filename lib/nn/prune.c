@@ -292,7 +292,7 @@ static bool gather(parts *all, const pruning *p)
         for (int k = 0; k < 2 && !source; k++)
             if (part_of(module, entry, k))
                 refuse(p, "name", "the module already has a tensor NAME_orig "
-                       "or NAME_mask, where NAME is the parameter's name");
+                       "or NAME_mask");
         all->part[i] = (struct part){entry, value};
         all->mask[i] = source ? source->original[MASK] : tn_ones_like(value);
         all->score[i] = score ? score : value;

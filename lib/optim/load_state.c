@@ -58,8 +58,7 @@ static tn_status read_group(saved *s, const tn__optim_group *group, int number,
     if (in_file != count)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: group %d of the optimizer has %zu parameters, but %zu in the "
-            "file", path,
+            "%s: group %d has %zu parameters, but %zu in the file", path,
             number, count, in_file);
     if (!tn__json_is(memory, TN__JSON_LIST) || memory->count != count)
         return bad_file(path, "a group lacks its memory");
@@ -96,8 +95,7 @@ static tn_status read_history(saved *s, const tn_optim *optim,
     if (rho->count > (size_t)capacity)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_load", "path",
-            "%s: the file has a history of %zu steps, but the optimizer's "
-            "history_size is %d",
+            "%s: the file has a history of %zu steps, but history_size is %d",
             path, rho->count, capacity);
     tn__lbfgs *h = tn__lbfgs_new(capacity);
     if (!h)
@@ -138,8 +136,8 @@ static tn_status read_text(saved *s, const tn_optim *optim,
                                         path, rule, optim->rule->name);
     if (groups->count != (size_t)tn_optim_group_count(optim))
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
-                                        "%s: the file has %zu groups of "
-                                        "parameters, but the optimizer has %d",
+                                        "%s: the file has %zu groups, but the "
+                                        "optimizer has %d",
                                         path, groups->count,
                                         tn_optim_group_count(optim));
     const tn__json_value *json = groups->first;

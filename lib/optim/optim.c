@@ -441,7 +441,7 @@ static tn__optim_group *group_at(const char *call, const tn_optim *optim,
         g = g->next;
     if (!g)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "group",
-                                 "group is %d, but there are only %d groups",
+                                 "group is %d; expected less than %d",
                                  group,
                                  tn_optim_group_count(optim));
     return g;

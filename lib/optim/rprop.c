@@ -57,8 +57,8 @@ tn_optim *tn_optim_rprop_with(tn_parameter_list *parameters,
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_rprop",
             o.eta_minus > 0 && o.eta_minus < 1 ? "eta_plus" : "eta_minus",
-            "eta_minus is %g, eta_plus %g; expected eta_minus between 0 and 1, "
-            "and eta_plus above 1",
+            "eta_minus is %g, eta_plus %g; expected eta_minus in (0, 1) and "
+            "eta_plus above 1",
             o.eta_minus, o.eta_plus);
         return NULL;
     }

@@ -134,8 +134,8 @@ static char *text_of(const tn_optim *optim, const char *call)
         tn__optim_no_memory(call);
     else
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "optim",
-                                 "a learning rate or a number of the state is "
-                                 "not finite and cannot be saved");
+                                 "a rate or a number of the state is not "
+                                 "finite");
     free(t.text);
     return NULL;
 }

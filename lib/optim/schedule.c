@@ -252,7 +252,7 @@ tn_status tn_schedule_restore(tn_schedule *schedule, tn_schedule_state state)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "schedule_restore", "state",
             "steps is %lld, bad_steps %lld, cooldown %lld, best %g; expected "
-            "at least 0, steps at most total_steps, and a best that is not NaN",
+            "at least 0, steps at most total_steps, and best not NaN",
             (long long)state.steps, (long long)state.bad_steps,
             (long long)state.cooldown, state.best);
     set_steps(schedule, state.steps);

@@ -61,7 +61,7 @@ static bool check_child(const tn__schedule_kind *kind, const tn_optim *optim,
     for (int k = 0; k < i && !tn_error(); k++) {
         if (schedules[k] == schedules[i])
             tn_error_refuse_argument(TN_ERR_ARGUMENT, kind->name, name,
-                                     "%s is the same schedule as schedules[%d]",
+                                     "%s equals schedules[%d]",
                                      name, k);
     }
     return !tn_error();

@@ -92,8 +92,7 @@ static tn_status read_numbers(const loaded *l, const char *key, int count,
         return TN_OK;
     return tn_error_refuse_argument(
         TN_ERR_FORMAT, "checkpoint_load", "path",
-        "%s: its metadata has no \"%s\", so tn_checkpoint_save did not write "
-        "the file",
+        "%s: its metadata has no \"%s\"; expected a file of tn_checkpoint_save",
         l->path, key);
 }
 
@@ -288,7 +287,7 @@ static tn_status read_updates(loaded *l)
     if (status == TN_OK && l->updates < 0)
         status = tn_error_refuse_argument(
             TN_ERR_FORMAT, "checkpoint_load", "path",
-            "%s: the file has an average of %lld updates; expected at least 0",
+            "%s: the file has an average of %lld updates",
             l->path, (long long)l->updates);
     return status;
 }

@@ -69,8 +69,8 @@ static bool append(sample *s, size_t *count, const struct pair *pair)
         if (!good)
             tn_error_refuse_argument(
                 TN_ERR_ARGUMENT, "metric_value", "metric",
-                "auroc: a sample has score %g and target %g; expected a number "
-                "as the score, and 0 or 1 as the target",
+                "auroc: a sample has score %g and target %g; expected no NaN, "
+                "and target 0 or 1",
                 score[i], label[i]);
         else
             s[(*count)++] = (sample){score[i], label[i] == 1};

@@ -178,14 +178,14 @@ static void test_positive(void)
     refused(tn_nn_conv2d(2, 2, 3, .strides = tn_dims(1, 0)),
             "nn_conv2d: strides[1] is 0; expected at least 1");
     refused(tn_nn_conv2d(2, 2, 3, .strides = TN_SCALAR),
-            "nn_conv2d: strides has 0 numbers; expected one for each of the 2 "
-            "spatial dimensions");
+            "nn_conv2d: strides has 0 numbers; expected one for each of 2 "
+            "dimensions");
     refused(tn_nn_conv2d(2, 2, 3, .paddings = tn_dims(1)),
-            "nn_conv2d: paddings has 1 number; expected one for each of the 2 "
-            "spatial dimensions");
+            "nn_conv2d: paddings has 1 number; expected one for each of 2 "
+            "dimensions");
     refused(tn_nn_conv_transpose3d(2, 2, 3, .strides = tn_dims(1, 2)),
             "nn_conv_transpose3d: strides has 2 numbers; expected one for each "
-            "of the 3 spatial dimensions");
+            "of 3 dimensions");
     refused(tn_nn_conv3d(2, 2, 3, .dilation = 0),
             "nn_conv3d: dilation is 0; expected at least 1");
     refused(tn_nn_conv2d(2, 2, 3, .groups = 0),

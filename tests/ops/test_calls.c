@@ -90,8 +90,8 @@ static void check_by_name(void)
     same("the second", out[1], tn_full(tn_dims(2), 2));
     is_int(tn_op_call(tn_op_find("max_dim"), value, 2, out, 1), TN_ERR_ARGUMENT,
            "an output list with space for one");
-    is_str(tn_error(), "max_dim: the operator has 2 results, but the output "
-                       "array has only 1 elements", "is refused");
+    is_str(tn_error(), "max_dim: 2 results do not fit into an output array of "
+                       "1", "is refused");
     tn_error_clear();
 }
 

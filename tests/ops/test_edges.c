@@ -207,8 +207,7 @@ static void test_ranges(void)
     refused(tn_histc(x, .bins = 3, .min = NAN, .max = 2), TN_ERR_ARGUMENT,
             "histc: min is nan and max 2; expected finite numbers");
     refused(tn_histc(REALS(1, INFINITY), .bins = 3), TN_ERR_ARGUMENT,
-            "histc: input has values from 1 to inf, which are not finite; give "
-            "a range");
+            "histc: input has values from 1 to inf; give a finite range");
     is_floats(
         tn_histc(REALS(1, INFINITY, NAN), .bins = 3, .min = 0.5, .max = 2), 3,
         (const float[]){0, 1, 0},
@@ -343,7 +342,7 @@ static void test_randint(void)
             "-9223372036854775808; expected low below high");
     refused(tn_randint(-200, 300, tn_dims(2), .dtype = TN_I8), TN_ERR_ARGUMENT,
             "randint: the integers in [-200, 300) do not all fit into dtype "
-            "int8, whose range is [-128, 127]");
+            "int8, [-128, 127]");
     ok(tn_randint(-128, 128, tn_dims(2), .dtype = TN_I8) &&
            tn_randint(0, 256, tn_dims(2), .dtype = TN_U8) &&
            tn_randint(0, 2, tn_dims(2), .dtype = TN_BOOL) && !tn_error(),

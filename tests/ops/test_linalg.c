@@ -81,8 +81,8 @@ static void check_mistakes(void)
             "matrices are 2 x 2 of float64; expected the same dtype, batch and "
             "size to multiply");
     refused(tn_linalg_matrix_norm(wide, .ord = 3), TN_ERR_ARGUMENT,
-            "linalg_matrix_norm: the order of a matrix norm is 3; expected 1, "
-            "2, inf or one of their negatives");
+            "linalg_matrix_norm: no matrix norm has order 3; expected 1, 2, "
+            "inf or their negatives");
     refused(tn_linalg_matrix_norm_by(wide, .ord = "max"), TN_ERR_ARGUMENT,
             "linalg_matrix_norm_by: norm \"max\" is neither \"fro\" nor "
             "\"nuc\"");

@@ -77,11 +77,10 @@ static void check_shapes(void)
     refused(tn_linear(x, tn_ones(tn_dims(4, 5)), NULL), TN_ERR_SHAPE,
             "linear: the last sizes differ: input (2, 3) x weight (4, 5)");
     refused(tn_reshape(x, tn_dims(4, 2)), TN_ERR_SHAPE,
-            "reshape: the shape (2, 3) with 6 elements cannot be changed to "
-            "shape (4, 2)");
+            "reshape: shape (2, 3) with 6 elements does not fit shape (4, 2)");
     refused(tn_reshape(x, tn_dims(-1, -1)), TN_ERR_SHAPE,
-            "reshape: the shape (2, 3) with 6 elements cannot be changed to "
-            "shape (-1, -1)");
+            "reshape: shape (2, 3) with 6 elements does not fit shape (-1, "
+            "-1)");
     refused(tn_view(tn_t(x), tn_dims(6)), TN_ERR_SHAPE,
             "view: no strides view the memory of (3, 2) as (6,); use "
             "tn_reshape, which copies");
@@ -121,8 +120,8 @@ static void check_shapes(void)
             TN_ERR_SHAPE, "expand: a view of shape (1099511627776, 1099511627776) has "
             "more than 2^63 elements");
     refused(tn_as_strided(x, tn_dims(3), tn_dims(INT64_MAX)), TN_ERR_ARGUMENT,
-            "as_strided: size (3,) and stride (9223372036854775807,) reach an "
-            "offset beyond 2^63 elements");
+            "as_strided: size (3,) and stride (9223372036854775807,) reach "
+            "beyond 2^63 elements");
     refused(tn_eye(1LL << 32), TN_ERR_SHAPE, "eye: shape (4294967296, "
             "4294967296) has more than 2^62 bytes");
     refused(tn_max_pool2d(img, tn_dims(INT64_MAX)), TN_ERR_ARGUMENT,
@@ -264,8 +263,8 @@ static void check_dtypes(void)
             "gelu: input is int64; expected a floating-point dtype; convert it "
             "with tn_to_dtype");
     refused(tn_add_scalar_(i, 0.5), TN_ERR_DTYPE,
-            "add_: a result of dtype float32 cannot be written into a tensor "
-            "of int64; convert the inputs with tn_to_dtype");
+            "add_: a result of float32 cannot be written into a tensor of "
+            "int64; convert the inputs with tn_to_dtype");
     refused(tn_gather(x, 1, x), TN_ERR_DTYPE,
             "gather: index is float32; convert it to int64 with tn_to_dtype");
     refused(tn_zeros(tn_dims(2), .dtype = 99), TN_ERR_DTYPE,
@@ -468,7 +467,7 @@ static void check_values(void)
     refused(tn_gelu(x, .approximate = "erf"), TN_ERR_ARGUMENT,
             "gelu: approximate \"erf\" is neither \"none\" nor \"tanh\"");
     refused(tn_as_strided(v, tn_dims(2, 2), tn_dims(2, 1)), TN_ERR_INDEX,
-            "as_strided: offsets 0 to 3 are outside the storage of 3 elements");
+            "as_strided: offsets 0 to 3 are outside a storage of 3");
 }
 
 /* Positions in messages refer to the tensor that the caller passed. */
@@ -629,8 +628,8 @@ static void check_null_and_names(void)
     refused(tn_op_define("own_none(; p) = p"), TN_ERR_ARGUMENT,
             "own_none: an operator must have a tensor argument");
     refused(tn_op_define("own_cast(x; t: type) = t(x)"), TN_ERR_UNSUPPORTED,
-            "own_cast: operators defined by a program have no parameters of "
-            "type `type`; write the dtype in the source, as in f32(x)");
+            "own_cast: operators of a program have no `type` parameters; write "
+            "the dtype in the source, as in f32(x)");
 }
 
 /* Writes results into existing tensors. Each of the tensors must fit, not only
@@ -678,8 +677,7 @@ static void check_given_values(void)
     of[1] = of[0];
     refused_status(tn_op_call(add, of, 2, NULL, 1), "add: out is NULL");
     refused_status(tn_op_call(add, of, 2, &out, 0),
-                   "add: the operator has 1 results, but the output array has "
-                   "only 0 elements");
+                   "add: 1 results do not fit into an output array of 0");
     of[0] = (tn_value){TN_VALUE_TENSORS, 2, {.tensors = NULL}};
     refused_status(tn_op_call(tn_op_find("cat"), of, 1, &out, 1),
                    "cat: tensors is NULL");

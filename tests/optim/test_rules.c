@@ -395,7 +395,7 @@ static void test_mistakes(void)
             "optim_asgd: weight_decay is -1; expected at least 0");
     REFUSED(tn_optim_rprop(list, .eta_minus = 1.5), TN_ERR_ARGUMENT,
             "optim_rprop: eta_minus is 1.5, eta_plus 1.2; expected eta_minus "
-            "between 0 and 1, and eta_plus above 1");
+            "in (0, 1) and eta_plus above 1");
     REFUSED(tn_optim_muon(list), TN_ERR_SHAPE,
             "optim_muon: parameter \"0\" has 1 dimension; Muon supports only "
             "matrices: give other parameters to tn_optim_adamw");

@@ -64,17 +64,17 @@ static void test_operators(void)
     tn_tensor *big = expanded(TN_F32, b62), *few = tn_arange(0, 5, 1.0);
     tn_cat((tn_tensor *[]){few, big, big, big, big}, 5, 0);
     told(TN_ERR_SHAPE, "cat: an operand of shape (4611686018427387904,) has "
-                       "more than 2^56 elements, the limit of devices");
+                       "more than 2^56 numbers, the limit of devices");
     tn_sum(big);
     told(TN_ERR_SHAPE, "sum: an iteration over (4611686018427387904,) has more "
-                       "than 2^56 elements, the limit of devices");
+                       "than 2^56 numbers, the limit of devices");
     tn_dot(big, big);
     told(TN_ERR_SHAPE, "dot: an operand of shape (4611686018427387904,) has "
-                       "more than 2^56 elements, the limit of devices");
+                       "more than 2^56 numbers, the limit of devices");
     tn_mse_loss(expanded(TN_F32, b61), tn_ones(tn_dims(3, 1)));
     told(TN_ERR_SHAPE,
          "mse_loss: an iteration over (3, 2305843009213693952) has more than "
-         "2^56 elements, the limit of devices");
+         "2^56 numbers, the limit of devices");
     tn_kron(few, big);
     ok(tn_error(), "kron is refused: %s", tn_error());
     tn_error_clear();

@@ -191,8 +191,8 @@ static void test_mistakes(void)
 
     tn_module_save(all.module, path);
     refused(make(4, 3), TN_ERR_FORMAT,
-            "its metadata has no \"step\", so tn_checkpoint_save did not write "
-            "the file");
+            "its metadata has no \"step\"; expected a file of "
+            "tn_checkpoint_save");
     ok(tn_checkpoint_save(NULL, &all) < 0, "no path is refused");
     is_str(tn_error(), "checkpoint_save: path is NULL", "and is reported");
     is_int(tn_checkpoint_save(path, &all), TN_ERR_STATE,

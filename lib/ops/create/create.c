@@ -213,8 +213,8 @@ tn_status tn__run_arange(tn__call *call)
         whole = whole && call->value[i].count != TN_SCALAR_FLOAT;
     if (s == 0 || isnan(s) || isnan(a) || isnan(b))
         return tn__fail(TN_ERR_ARGUMENT, "arange: {step} is %g, {start} %g and "
-                        "{end} %g; expected a {step} other than 0, and numbers "
-                        "that are not NaN", s, a, b);
+                        "{end} %g; expected a {step} other than 0, and no NaN",
+                        s, a, b);
     /* If all three numbers are integers, end - start is computed in int64,
      * because a double cannot represent every integer above 2^53. */
     int64_t span = 0, by = whole ? tn__call_int(call, step) : 1;
@@ -307,8 +307,8 @@ tn_status tn__run_randint(tn__call *call)
     int64_t least = 0, most = 1; /* of bool */
     if ((tn__int_limits(dtype, &least, &most) || dtype == TN_BOOL) &&
         (low < least || high - 1 > most))
-        return tn__fail(TN_ERR_ARGUMENT, "randint: the numbers in [%lld, %lld) "
-                        "do not all fit into {dtype} %s, [%lld, %lld]",
+        return tn__fail(TN_ERR_ARGUMENT, "randint: the integers in [%lld, "
+                        "%lld) do not all fit into {dtype} %s, [%lld, %lld]",
                         (long long)low, (long long)high, tn_dtype_name(dtype),
                         (long long)least, (long long)most);
     /* Up to a range of 2^53 the remainder of 62 random bits is uniform enough:

@@ -466,8 +466,8 @@ static inline int run_outputs(const tn_op *op, const tn_value *value,
     if (status < 0)
         return status;
     if (call.out_count > room)
-        return tn__fail(TN_ERR_ARGUMENT, "%s: the operator has %d results, but "
-                        "the output array has only %d elements",
+        return tn__fail(TN_ERR_ARGUMENT, "%s: %d results do not fit into an "
+                        "output array of %d",
                         op->name, call.out_count, room);
     for (int i = 0; i < call.out_count; i++)
         out[i] = made[i];

@@ -41,9 +41,9 @@ static user_op *user_make(const char *text)
         goto fail;
     }
     if (tn__def_type_count(def)) {
-        tn__fail(TN_ERR_UNSUPPORTED, "%s: operators defined by a program have "
-                 "no parameters of type `type`; write the dtype in the source, "
-                 "as in f32(x)", tn__def_name(def));
+        tn__fail(TN_ERR_UNSUPPORTED, "%s: operators of a program have no "
+                 "`type` parameters; write the dtype in the source, as in "
+                 "f32(x)", tn__def_name(def));
         goto fail;
     }
     for (int i = 0; i < inputs; i++) {

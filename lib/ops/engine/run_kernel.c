@@ -60,8 +60,8 @@ static inline tn_status gather(const tn__call *call, operands *of)
             tn_tensor *x = v->of.tensor;
             if (TN__UNLIKELY(count == TN__KERNEL_MAX_INPUTS))
                 return tn__fail(TN_ERR_UNSUPPORTED,
-                                "%s: the call has more than %d tensors, the "
-                                "limit", op->name,
+                                "%s: the call has more than %d tensors",
+                                op->name,
                                 TN__KERNEL_MAX_INPUTS);
             of->tensor[count++] = x;
             code = x->dtype;
@@ -546,8 +546,8 @@ static tn_status run_call(tn__call *call)
         if (made != x->dtype) {
             if (!can_store(made, x->dtype))
                 return tn__fail(TN_ERR_DTYPE,
-                                "%s: a result of dtype %s cannot be written "
-                                "into a tensor of %s; convert the inputs with "
+                                "%s: a result of %s cannot be written into a "
+                                "tensor of %s; convert the inputs with "
                                 "tn_to_dtype",
                                 call->op->name, tn_dtype_name(made),
                                 tn_dtype_name(x->dtype));

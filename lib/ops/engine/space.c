@@ -298,9 +298,9 @@ tn_status tn__space_check(const char *name, const char *what, int ndim,
         return TN_OK;
     return tn__fail(TN_ERR_SHAPE,
                     what ? "%s: {%s:}an operand of shape %s has more than 2^56 "
-                           "elements, the limit of devices"
-                         : "%s: %s %s has more than 2^56 elements, the limit "
-                           "of devices",
+                           "numbers, the limit of devices"
+                         : "%s: %s %s has more than 2^56 numbers, the limit of "
+                           "devices",
                     tn__op_outer(name), what ? what : "an iteration over",
                     tn__shape_text(text, ndim, shape));
 }

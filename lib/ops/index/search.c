@@ -115,9 +115,9 @@ static tn_status check_rows(const tn_tensor *rows, const tn_tensor *x)
         fits = rows->shape[d] == x->shape[d];
     if (fits || rows->ndim == 1)
         return TN_OK;
-    return tn__fail(TN_ERR_SHAPE, "searchsorted: {sorted_sequence} has shape "
-                    "%s and {input} %s; expected equal sizes in all "
-                    "dimensions but the last, or a 1-d {sorted_sequence}",
+    return tn__fail(TN_ERR_SHAPE, "%s: {sorted_sequence} has shape %s and "
+                    "{input} %s; expected equal sizes in all dimensions but "
+                    "the last, or a 1-d {sorted_sequence}", "searchsorted",
                     tn__shape_text(a, rows->ndim, rows->shape),
                     tn__shape_text(b, x->ndim, x->shape));
 }
@@ -264,8 +264,8 @@ static tn_status range_of(tn_tensor *x, double *low, double *high)
         return tn_error_code();
     if (isfinite(*low) && isfinite(*high))
         return TN_OK;
-    return tn__fail(TN_ERR_ARGUMENT, "%s: {input} has values from %g to %g, "
-                    "which are not finite; give a {range}",
+    return tn__fail(TN_ERR_ARGUMENT, "%s: {input} has values from %g to %g; "
+                    "give a finite {range}",
                     tn__op_outer("histogram"), *low, *high);
 }
 

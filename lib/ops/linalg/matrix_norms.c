@@ -123,8 +123,8 @@ static tn_tensor *matrix_norm(const tn__call *call, tn_tensor *x,
         return of_singular_values(x, n, dims, keepdim);
     if (order == 1 || order == INFINITY)
         return of_sums(x, n->order, dims, keepdim);
-    tn__fail(TN_ERR_ARGUMENT, "%s: the order of a matrix norm is %g; expected "
-             "1, 2, inf or one of their negatives", call->op->name, n->order);
+    tn__fail(TN_ERR_ARGUMENT, "%s: no matrix norm has order %g; expected 1, 2, "
+             "inf or their negatives", call->op->name, n->order);
     return NULL;
 }
 

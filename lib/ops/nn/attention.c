@@ -142,9 +142,9 @@ static tn_tensor *share_heads(const tn__call *call, tn_tensor *x,
     int64_t heads = at >= 0 ? x->shape[at] : 0;
     int64_t wanted = q->ndim >= 3 ? q->shape[q->ndim - 3] : 0;
     if (heads == 0 || wanted % heads || x->ndim == TN_MAX_NDIM) {
-        tn__fail(TN_ERR_SHAPE, "%s: {query} has shape %s, whose number of "
-                 "heads (dim -3) must be a multiple of the number of heads of "
-                 "{key} or {value}, %s", call->op->name,
+        tn__fail(TN_ERR_SHAPE, "%s: {query} has shape %s, whose heads (dim -3) "
+                 "must be a multiple of the heads of {key} or {value}, %s",
+                 call->op->name,
                  tn__shape_text(a, q->ndim, q->shape),
                  tn__shape_text(b, x->ndim, x->shape));
         return NULL;

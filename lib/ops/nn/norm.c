@@ -208,8 +208,8 @@ static tn_status by_running(tn__call *call, tn_tensor *x)
     const int64_t channels = x->shape[1];
     if (!tn__call_has(call, RUNNING_MEAN) || !tn__call_has(call, RUNNING_VAR))
         return tn__fail(TN_ERR_ARGUMENT, "%s: {running_mean} or {running_var} "
-                        "is missing: give both, or set {training}, which uses "
-                        "the mean and variance of {input}", call->op->name);
+                        "is missing: give both, or set {training}",
+                        call->op->name);
     if (per_channel(call, RUNNING_MEAN, channels, 1, 1, x->ndim, &mean) < 0 ||
         per_channel(call, RUNNING_VAR, channels, 1, 1, x->ndim, &var) < 0 ||
         per_channel(call, WEIGHT, channels, 1, 1, x->ndim, &weight) < 0 ||

@@ -308,8 +308,8 @@ static tn_tensor *spread_numbers(const int64_t *times, int64_t count,
         }
         if (__builtin_add_overflow(total, times[k], &total) ||
             total > INT32_MAX) {
-            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: the sum of {repeats} "
-                     "is more than 2^31, the limit");
+            tn__fail(TN_ERR_ARGUMENT, "repeat_interleave: {repeats} add up to "
+                     "more than 2^31, the limit");
             return NULL;
         }
     }

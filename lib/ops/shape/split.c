@@ -376,8 +376,7 @@ tn_status tn__run_copied(tn__call *call)
         memcpy(name, call->op->name, length);
     const tn_op *op = tn_op_find(name);
     if (!op)
-        return tn__fail(TN_ERR_INTERNAL, "%s: the operator %s is missing, on "
-                        "which it depends",
+        return tn__fail(TN_ERR_INTERNAL, "%s: operator %s is missing",
                         call->op->name, name);
     tn_tensor *view[TN__OP_MAX_OUTPUTS];
     int count = tn__op_run(op, call->value, call->op->arg_count, view,

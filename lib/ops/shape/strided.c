@@ -57,16 +57,15 @@ static tn_status read_strided(const tn__call *call, const tn_tensor *x,
     }
     if (!empty && !told)
         return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: {size} %s and {stride} %s reach an offset beyond "
-                        "2^63 elements",
+                        "%s: {size} %s and {stride} %s reach beyond 2^63 "
+                        "elements",
                         name, tn__shape_text(a, size->count, size->dim),
                         tn__shape_text(b, step->count, step->dim));
     if (!empty && (low < 0 || high >= room))
         return tn__fail_outside(
             TN_ERR_INDEX,
             (tn__error_index){true, low < 0 ? low : high, 0, room, 0, {0}},
-            "%s: {size:}offsets %lld to %lld are outside the storage of %lld "
-            "elements",
+            "%s: {size:}offsets %lld to %lld are outside a storage of %lld",
             name, (long long)low, (long long)high, (long long)room);
     *out = empty ? (strided){size, *step, 0, 0, -1}
                  : (strided){size, *step, offset, low, high};

@@ -77,8 +77,8 @@ static tn_status resolve(const char *name, const tn_tensor *x,
     if (known == x->numel)
         return TN_OK;
 fail:
-    return tn__fail(TN_ERR_SHAPE, "%s: the shape %s with %lld elements cannot "
-                    "be changed to {shape} %s", name,
+    return tn__fail(TN_ERR_SHAPE, "%s: shape %s with %lld elements does not "
+                    "fit {shape} %s", name,
                     tn__shape_text(have, x->ndim, x->shape),
                     (long long)x->numel,
                     tn__shape_text(want, given->count, given->dim));

@@ -186,7 +186,7 @@ static void check_hostile(void)
 
     entry[10] = 93;
     ok(!tn_npz_open_memory(data, bytes), "Zstandard");
-    refused(TN_ERR_UNSUPPORTED, "compression 93 (Zstandard)", "is rejected");
+    refused(TN_ERR_UNSUPPORTED, "method 93 (Zstandard)", "is rejected");
     entry[10] = 0;
 
     entry[16] ^= 1;

@@ -249,7 +249,7 @@ static void check_odd(void)
              0, "WAVE_FORMAT_EXTENSIBLE");
     other.at[50] = 9;
     finish(&other, data, 8);
-    refused_bytes(&other, TN_ERR_UNSUPPORTED, "not known",
+    refused_bytes(&other, TN_ERR_UNSUPPORTED, "is not supported",
                   "an unknown extensible format");
 
     /* RF64 */
