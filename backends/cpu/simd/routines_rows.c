@@ -10,9 +10,9 @@
  * of rows nor on the instruction set, as long as it has fma.
  *
  * Nothing is packed. A tile of TILE_A rows of a and TILE_B rows of b keeps its
- * lanes in registers. For few rows of a, the rows of b in a tile are far apart.
- * The next tile uses the row after each of them, so the processor sees TILE_B
- * long sequential streams, which it prefetches well. It prefetches adjacent
+ * lanes in registers. For fewer rows of a, each is multiplied by ROW_B rows of b,
+ * which are far apart. The next tile uses the row after each of them, so the
+ * processor sees ROW_B long sequential streams, which it prefetches well. It prefetches adjacent
  * short rows badly: for 2048 x 768 float16 on Zen 4, a product reads 24 GB/s
  * from distant rows, 9 GB/s from adjacent ones, and a plain read loop reaches
  * 17 GB/s. For many rows of a, the rows of b are adjacent, and the tiles
@@ -38,23 +38,18 @@ enum {
     PARTS = LANES / L, /* vectors that hold the lanes of a sum */
     TILE_A = TILE_ROWS,
     TILE_B = TILE_ROWS == 4 ? 6 : 3,
-    FAR = 8, /* fewer rows of a read rows of b that are far apart */
+    ROW_B = TILE_ROWS == 4 ? 4 : 3, /* TILE_B for a single row of a */
     LINE = 64 /* bytes of a cache line */
 };
 
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t quad_i32 __attribute__((vector_size(16)));
 
-/* The dtypes of b: float32, float16, bfloat16. If a has fewer than MANY rows,
- * elements of the half types are converted when they are loaded. Otherwise
- * TILE_B rows are converted first. MANY is 1 for processors that cannot load
- * half types. */
+/* The dtypes of b: float32, float16, bfloat16. Elements of the half types are
+ * converted when they are loaded if there is one row of a. Otherwise, and on
+ * processors that cannot load half types, the rows of a tile are converted
+ * first. */
 enum { WIDE, HALF, BRAIN };
-#if defined(__F16C__) || defined(__aarch64__)
-enum { MANY = 4 };
-#else
-enum { MANY = 1 };
-#endif
 
 static inline __attribute__((always_inline)) vec_f32 load(int type,
                                                           const void *at)
@@ -220,20 +215,20 @@ typedef void tile_loop(TILE_ARGUMENTS);
 #if TILE_ROWS > 1
 TILE(tile_of_rows, TILE_A, TILE_B, WIDE)
 #endif
-TILE(tile_of_row, 1, TILE_B, WIDE)
+TILE(tile_of_row, 1, ROW_B, WIDE)
 TILE(tile_of_one, 1, 1, WIDE)
 
 /* How a dtype of b is read. widen converts elements; NULL for float32. row is
  * NULL if elements must be converted before the product. */
 typedef struct kind {
     int64_t bytes;
-    tile_loop *row; /* multiplies one row of a by TILE_B rows of b */
+    tile_loop *row; /* multiplies one row of a by ROW_B rows of b */
     tn_cpu_load *widen;
 } kind;
 
 #if defined(__F16C__) || defined(__aarch64__)
-TILE(tile_of_half, 1, TILE_B, HALF)
-TILE(tile_of_brain, 1, TILE_B, BRAIN)
+TILE(tile_of_half, 1, ROW_B, HALF)
+TILE(tile_of_brain, 1, ROW_B, BRAIN)
 
 #define WIDEN(name, type)                                                     \
     static void name(void *to, const void *from, int64_t step, int64_t k)     \
@@ -266,79 +261,102 @@ static kind half = {2, NULL, NULL}, brain = {2, NULL, NULL};
 #pragma GCC optimize("O2")
 #endif
 
-/* Multiplies m rows of a by `each` rows of b, TILE_B or 1, and stores or adds
- * the sums. Prefetches as many bytes as `each` rows have from `next` on, if it
- * is not NULL. */
+/* How the rows are multiplied: `rows` rows of a by `each` rows of b at once. */
+typedef struct tiling {
+    const kind *type;
+    int rows, each;
+    int64_t next, apart; /* how many rows of b are between row i of a tile and
+                            row i of the next one, and between rows of a tile */
+} tiling;
+
+/* Multiplies m rows of a, a multiple of way->rows, by way->each rows of b, and
+ * stores or adds the sums. Prefetches as many bytes as `each` rows have from
+ * `next` on, if it is not NULL. */
 static __attribute__((noinline)) void
-columns(const kind *type, int each, int64_t m, int64_t depth, const float *a,
+columns(const tiling *way, int64_t m, int64_t depth, const float *a,
         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
-        int64_t c_step, int add, const char *next)
+        int add, const char *next)
 {
     float converted[TILE_B][TN_CPU_ROW_DEPTH + LANES];
-    const int converts = type->widen && (m >= MANY || each == 1);
-    tile_loop *row = each == 1  ? tile_of_one
-                     : converts ? tile_of_row
-                                : type->row;
-    const int64_t bytes = next ? each * b_row : 0; /* to prefetch */
-    int64_t i = 0;
-    if (converts) {
-        for (int j = 0; j < each; j++)
+    const kind *type = way->type;
+    const int64_t bytes = next ? way->each * b_row : 0; /* to prefetch */
+    tile_loop *loop = way->each == 1 ? tile_of_one
+                      : type->row    ? type->row
+                                     : tile_of_row;
+#if TILE_ROWS > 1
+    if (way->rows > 1)
+        loop = tile_of_rows;
+#endif
+    if (type->widen && loop != type->row) {
+        for (int j = 0; j < way->each; j++)
             type->widen(converted[j], b + j * b_row, 1, depth);
         b = (const char *)converted;
         b_row = sizeof *converted;
     }
-    (void)bytes;
-#if TILE_ROWS > 1
-    if (row == tile_of_row)
-        for (; i + TILE_A <= m; i += TILE_A) {
-            tile_of_rows(depth, a + i * a_row, a_row, b, b_row, c + i * c_row,
-                         c_row, c_step, add);
-            for (int64_t at = i * bytes / m; at < (i + TILE_A) * bytes / m;
-                 at += LINE)
-                __builtin_prefetch(next + at, 0, 2);
-        }
-#endif
-    for (; i < m; i++)
-        row(depth, a + i * a_row, a_row, b, b_row, c + i * c_row, c_row,
-            c_step, add);
-}
-
-/* Multiplies m rows of a by `count` groups of `each` rows of b. Row i of the
- * next group is `next` rows after row i of a group; rows of a group are `apart`
- * rows apart. */
-static __attribute__((noinline)) void
-groups(const kind *type, int each, int64_t count, int64_t next, int64_t apart,
-       int64_t m, int64_t k, const float *a, int64_t a_row, const char *b,
-       int64_t b_row, float *c, int64_t c_row)
-{
-    for (int64_t p = 0, depth; p < k; p += depth) {
-        depth = k - p < TN_CPU_ROW_DEPTH + LANES ? k - p : TN_CPU_ROW_DEPTH;
-        const char *from = b + p * type->bytes;
-        for (int64_t j = 0; j < count; j++, from += next * b_row)
-            columns(type, each, m, depth, a + p, a_row, from, apart * b_row,
-                    c + j * next, c_row, apart, p > 0,
-                    p || next < each ? NULL : from + next * b_row);
+    for (int64_t i = 0; i < m; i += way->rows) {
+        loop(depth, a + i * a_row, a_row, b, b_row, c + i * c_row, c_row,
+             way->apart, add);
+        for (int64_t at = i * bytes / m; at < (i + way->rows) * bytes / m;
+             at += LINE)
+            __builtin_prefetch(next + at, 0, 2);
     }
 }
 
-/* If n is not a multiple of TILE_B, the last group begins within the group
- * before it, and computes some columns again. */
+/* Multiplies m rows of a by `count` times way->each rows of b. */
+static __attribute__((noinline)) void
+tiles(const tiling *way, int64_t count, int64_t m, int64_t k, const float *a,
+      int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row)
+{
+    const int64_t step = way->next * b_row;
+    for (int64_t p = 0, depth; p < k; p += depth) {
+        depth = k - p < TN_CPU_ROW_DEPTH + LANES ? k - p : TN_CPU_ROW_DEPTH;
+        const char *from = b + p * way->type->bytes;
+        for (int64_t j = 0; j < count; j++, from += step)
+            columns(way, m, depth, a + p, a_row, from, way->apart * b_row,
+                    c + j * way->next, c_row, p > 0,
+                    p || way->rows == 1 ? NULL : from + step);
+    }
+}
+
+/* Multiplies m rows of a, a multiple of `rows`. If n is not a multiple of the
+ * rows in a tile, the last tile begins within the one before it, and computes
+ * some columns again. */
+static __attribute__((noinline)) void
+multiply_rows(const kind *type, int rows, int64_t m, int64_t n, int64_t k,
+              const float *a, int64_t a_row, const char *b, int64_t b_row,
+              float *c, int64_t c_row)
+{
+    const int each = rows > 1 ? TILE_B : ROW_B;
+    const int64_t count = n / each;
+    tiling way = {type, rows, each, each, rows > 1 ? 1 : count};
+    if (rows > 1)
+        tiles(&way, count, m, k, a, a_row, b, b_row, c, c_row);
+    else /* reads the streams to the end of a row before the next row */
+        for (int64_t j = 0; j < count; j++)
+            tiles(&way, 1, m, k, a, a_row, b + j * b_row, b_row, c + j, c_row);
+    if (!count) {
+        way.rows = way.each = 1;
+        way.next = way.apart = 1;
+        tiles(&way, n, m, k, a, a_row, b, b_row, c, c_row);
+    } else if (n % each) {
+        way.apart = 1;
+        tiles(&way, 1, m, k, a, a_row, b + (n - each) * b_row, b_row,
+              c + n - each, c_row);
+    }
+}
+
+/* If m is not a multiple of TILE_A, the last tiles compute some rows again. */
 static __attribute__((noinline)) void
 multiply(const kind *type, int64_t m, int64_t n, int64_t k, const float *a,
          int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row)
 {
-    const int64_t count = n / TILE_B, step = b_row * type->bytes;
-    if (m < FAR && count)
-        groups(type, TILE_B, count, 1, count, m, k, a, a_row, b, step, c,
-               c_row);
-    else
-        groups(type, TILE_B, count, TILE_B, 1, m, k, a, a_row, b, step, c,
-               c_row);
-    if (!count)
-        groups(type, 1, n, 1, 0, m, k, a, a_row, b, step, c, c_row);
-    else if (n % TILE_B)
-        groups(type, TILE_B, 1, 0, 1, m, k, a, a_row,
-               b + (n - TILE_B) * step, step, c + n - TILE_B, c_row);
+    const int rows = m < TILE_A || n < TILE_B ? 1 : TILE_A;
+    const int64_t most = m - m % rows;
+    b_row *= type->bytes;
+    multiply_rows(type, rows, most, n, k, a, a_row, b, b_row, c, c_row);
+    if (most < m)
+        multiply_rows(type, rows, rows, n, k, a + (m - rows) * a_row, a_row, b,
+                      b_row, c + (m - rows) * c_row, c_row);
 }
 
 #define ROWS(name, type)                                                      \
