@@ -55,7 +55,7 @@ static void task(void *context, int64_t number)
     const int64_t k = p->m->k;
     const int64_t j = number % p->columns * p->each;
     const int64_t i = number / p->columns * ROWS;
-    const int64_t n = tn__cpu_min(p->each, p->m->n - j);
+    const int64_t n = j + 2 * p->each > p->m->n ? p->m->n - j : p->each;
     const int64_t m = tn__cpu_min(ROWS, p->m->m - i);
     const bool half = is_half(p->m->c.dtype);
     char *const c = p->c + (i * p->c_row + j) * p->bytes;
@@ -102,7 +102,8 @@ static void cut(product *p)
     if (each * line < TASK_BYTES && rows < GROUP)
         each = TASK_BYTES / line;
     p->each = (each / GROUP + 1) * GROUP;
-    p->columns = (m->n + p->each - 1) / p->each;
+    p->columns = m->n < p->each ? 1 : m->n / p->each; /* the last task has the
+                                                         rest, too */
 }
 
 tn_status tn__cpu_row_product(const tn_cpu_routines *routines,

@@ -296,6 +296,8 @@ typedef struct tn_cpu_family {
     /* Prefetch distance of machine code with one input stream and non-temporal
      * stores, for which the hardware prefetches too late. */
     int64_t stream_ahead;
+    /* Prefetch distance of products of a few rows with a weight. */
+    int64_t weight_ahead;
 } tn_cpu_family;
 const tn_cpu_family *tn__cpu_family_here(void);
 

@@ -303,6 +303,7 @@ void TN_CPU_NAME(tn__cpu_quantised)(tn_cpu_routines *table)
 #if defined(__AVX512BW__)
     static const tn_cpu_quantised_routines vnni = {
         round_token, arranged_vnni, arrange_vnni, scratch_vnni, multiply_vnni};
+    weight_ahead = table->family->weight_ahead;
     if (__builtin_cpu_supports("avx512vnni"))
         table->quantised = &vnni;
 #endif
