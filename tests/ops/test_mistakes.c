@@ -277,6 +277,129 @@ static void check_dtypes(void)
             "convert with tn_to_dtype");
 }
 
+/* Numbers that an integer dtype does not have are refused where they become
+ * elements of it. */
+static void check_stored(void)
+{
+    static const struct {
+        tn_dtype dtype;
+        double number; /* the nearest one that does not fit */
+        double fits;
+        const char *text;
+    } row[] = {
+        {TN_U8, 256, 255, "256, but uint8 has numbers from 0 to 255 only"},
+        {TN_U8, -1, 0, "-1, but uint8 has numbers from 0 to 255 only"},
+        {TN_I8, 128, 127, "128, but int8 has numbers from -128 to 127 only"},
+        {TN_I8, -129, -128, "-129, but int8 has numbers from -128 to 127 only"},
+        {TN_I16, 32768, 32767,
+         "32768, but int16 has numbers from -32768 to 32767 only"},
+        {TN_I32, -2147483649.0, -2147483648.0,
+         "-2147483649, but int32 has numbers from -2147483648 to 2147483647 "
+         "only"},
+    };
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        const tn_dtype dtype = row[k].dtype;
+        const int64_t n = (int64_t)row[k].number, fits = (int64_t)row[k].fits;
+        tn_tensor *y = tn_zeros(tn_dims(1, 2), .dtype = dtype);
+        tn_tensor *mask = tn_ones(tn_dims(1, 2), .dtype = TN_BOOL);
+        tn_tensor *at = tn_zeros(tn_dims(1, 2), .dtype = TN_I64);
+        tn_tensor *slices = tn_zeros(tn_dims(1), .dtype = TN_I64);
+        char want[160];
+#define STORED(call, name)                                                    \
+    (snprintf(want, sizeof want, name " is %s", row[k].text),                 \
+     refused(call, TN_ERR_ARGUMENT, want))
+        STORED(tn_full(tn_dims(1), n, .dtype = dtype), "full: fill_value");
+        STORED(tn_full_like(y, n), "full_like: fill_value");
+        STORED(tn_new_full(y, tn_dims(1), n), "new_full: fill_value");
+        STORED(tn_scalar_tensor(n, .dtype = dtype),
+               "scalar_tensor: fill_value");
+        STORED(tn_fill_scalar(y, n), "fill: value");
+        STORED(tn_fill_scalar_(y, n), "fill_: value");
+        STORED(tn_masked_fill_scalar(y, mask, n), "masked_fill: value");
+        STORED(tn_masked_fill_scalar_(y, mask, n), "masked_fill_: value");
+        STORED(tn_index_fill_scalar(y, 0, slices, n), "index_fill: value");
+        STORED(tn_scatter_scalar(y, 0, at, n), "scatter: src");
+        STORED(tn_scatter_scalar(y, 0, at, n, .reduce = "add"),
+               "scatter: src");
+        STORED(tn_constant_pad_nd(y, tn_dims(1, 1), n),
+               "constant_pad_nd: value");
+        STORED(tn_pad(y, tn_dims(1, 1), .value = row[k].number),
+               "pad: value");
+        STORED(tn_where_scalar(mask, y, n), "where: other");
+        STORED(tn_where_scalar_first(mask, n, y), "where: input");
+        STORED(tn_threshold(y, 0, n), "threshold: value");
+        STORED(tn_threshold(y, n, 0), "threshold: threshold");
+        ok(tn_item_int(tn_select(tn_view(y, tn_dims(2)), 0, 0)) == 0,
+           "the tensor is as it was");
+        is_int(tn_item_int(tn_full(tn_dims(1), fits, .dtype = dtype)), fits,
+               "full with %s %lld", tn_dtype_name(dtype), (long long)fits);
+        is_int(tn_item_int(tn_max(tn_scatter_scalar(
+                   tn_full_like(y, fits), 0, at, fits))), fits, "scatter");
+        is_int(tn_item_int(tn_min(tn_constant_pad_nd(
+                   tn_full_like(y, fits), tn_dims(1, 1), fits))), fits,
+               "constant_pad_nd");
+        is_int(tn_item_int(tn_max(tn_masked_fill_scalar(y, mask, fits))), fits,
+               "masked_fill");
+    }
+    tn_tensor *y = tn_zeros(tn_dims(1), .dtype = TN_I64);
+    refused(tn_fill_scalar(y, 1e20), TN_ERR_ARGUMENT,
+            "fill: value is 1e+20, but int64 has numbers from "
+            "-9223372036854775808 to 9223372036854775807 only");
+    refused(tn_fill_scalar(y, 0x1p63), TN_ERR_ARGUMENT,
+            "fill: value is 9.223372036854776e+18, but int64 has numbers from "
+            "-9223372036854775808 to 9223372036854775807 only");
+    refused(tn_fill_scalar(y, (double)NAN), TN_ERR_ARGUMENT,
+            "fill: value is nan, but int64 has numbers from "
+            "-9223372036854775808 to 9223372036854775807 only");
+    refused(tn_full(tn_dims(1), (double)-INFINITY, .dtype = TN_I8),
+            TN_ERR_ARGUMENT, "full: fill_value is -inf, but int8 has numbers "
+            "from -128 to 127 only");
+    is_int(tn_item_int(tn_full(tn_dims(1), -0x1p63, .dtype = TN_I64)),
+           INT64_MIN, "the smallest int64 as a double");
+    is_int(tn_item_int(tn_full(tn_dims(1), 255.9, .dtype = TN_U8)), 255,
+           "255.9 is truncated to 255");
+    is_int(tn_item_int(tn_full(tn_dims(1), -0.9, .dtype = TN_U8)), 0,
+           "-0.9 is truncated to 0");
+    is_int(tn_item_int(tn_full(tn_dims(1), 300, .dtype = TN_BOOL)), 1,
+           "bool has no limits");
+    const int64_t big = (INT64_C(1) << 53) + 1;
+    is_int(tn_item_int(tn_max(tn_scatter_scalar(y, 0, y, big))), big,
+           "scatter keeps all bits of an int64");
+    is_int(tn_item_int(tn_max(tn_constant_pad_nd(y, tn_dims(1, 0), big))), big,
+           "constant_pad_nd, too");
+    refused(tn_arange(0, 300, 1, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "arange: the last number is 299, but uint8 has numbers from 0 to "
+            "255 only");
+    refused(tn_arange(-1, 3, 1, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "arange: the first number is -1, but uint8 has numbers from 0 to "
+            "255 only");
+    is_int(tn_item_int(tn_max(tn_arange(0, 256, 1, .dtype = TN_U8))), 255,
+           "arange fills uint8");
+    is_int(tn_item_int(tn_max(tn_arange(INT64_MAX - 2, INT64_MAX, 1))),
+           INT64_MAX - 1, "and goes to the end of int64");
+    is_int(tn_tensor_numel(tn_arange(300, 300, 1, .dtype = TN_U8)), 0,
+           "an empty range may begin anywhere");
+    refused(tn_linspace(0, 300, 2, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "linspace: the last number is 300, but uint8 has numbers from 0 to "
+            "255 only");
+    refused(tn_logspace(0, 3, 4, 10, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "logspace: the last number is 1000, but uint8 has numbers from 0 "
+            "to 255 only");
+    refused(tn_randperm(257, .dtype = TN_U8), TN_ERR_ARGUMENT,
+            "randperm: the last number is 256, but uint8 has numbers from 0 "
+            "to 255 only");
+    is_int(tn_item_int(tn_max(tn_randperm(256, .dtype = TN_U8))), 255,
+           "randperm fills uint8");
+    tn_tensor *eight = tn_full(tn_dims(1), 5, .dtype = TN_I8);
+    is_int(tn_item_int(tn_hardtanh(eight, .min_val = -1000, .max_val = 1000)),
+           5, "hardtanh: bounds beyond int8 change nothing");
+    is_int(tn_item_int(tn_hardtanh(eight, .min_val = -1e9, .max_val = 3.5)), 3,
+           "hardtanh: doubles are truncated");
+    refused(tn_hardtanh(eight, .min_val = 200, .max_val = 300),
+            TN_ERR_ARGUMENT, "hardtanh: min_val is 200, but int8 has numbers "
+            "from -128 to 127 only");
+}
+
 static void check_values(void)
 {
     refused(tn_softmax(x, 3), TN_ERR_ARGUMENT,
@@ -306,6 +429,7 @@ static void check_values(void)
             "one_hot: input 2 at position (2,) is outside [0, 2)");
     refused(tn_dropout(x, 1.5, true), TN_ERR_ARGUMENT,
             "dropout: p 1.5 is outside [0, 1]");
+    check_stored();
     tn_tensor *small = tn_full(tn_dims(1), 5, .dtype = TN_I8);
     is_int(tn_item_int(tn_clamp_scalars(small, -1000, 1000)), 5,
            "clamp: bounds beyond int8 change nothing");

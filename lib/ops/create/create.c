@@ -118,6 +118,9 @@ tn_status tn__run_create(tn__call *call)
     if (fill >= 0 && arg_named(op, "input") < 0 &&
         !tn__call_has(call, dtype_arg))
         dtype = number_dtype(&call->value[fill]);
+    if (fill >= 0 && tn__check_fits(op->name, "fill_value",
+                                    &call->value[fill], dtype) < 0)
+        return TN_ERR_ARGUMENT;
 
     /* Computes the key of the kernel (define.h) as if the caller had given the
      * dtype, so that there is one kernel for each dtype. */
@@ -178,6 +181,23 @@ static tn_value dtype_or(const tn__call *call, int i, tn_dtype dtype)
     return tn__call_has(call, i) ? call->value[i] : tn__value_dtype(dtype);
 }
 
+/* Rejects a sequence of numbers, which rise or fall from first to last, if its
+ * integer dtype does not have all of them. */
+static tn_status check_ends(double count, double first, double last,
+                            const tn_value *dtype)
+{
+    tn_status status = TN_OK;
+    for (int i = 0; i < 2 && i < count && status >= 0; i++) {
+        const tn_value number = {TN_VALUE_NUMBER, TN_SCALAR_FLOAT,
+                                 {.f = i ? last : first}};
+        status = tn__check_fits(tn__op_outer(""),
+                                i ? "end:the last number"
+                                  : "start:the first number",
+                                &number, (tn_dtype)dtype->of.i);
+    }
+    return status;
+}
+
 tn_status tn__run_arange(tn__call *call)
 {
     enum {
@@ -222,6 +242,10 @@ tn_status tn__run_arange(tn__call *call)
                          `count` has been computed */
         s = trunc(s);
     }
+    /* int64 has all integers from start to end, but a double has not */
+    if (!(whole && dtype.of.i == TN_I64) &&
+        check_ends(count, a, a + (count - 1) * s, &dtype) < 0)
+        return TN_ERR_ARGUMENT;
     tn_value value[] = {
         tn__value_int((int64_t)count),
         whole ? tn__value_int(tn__call_int(call, start)) : tn__value_float(a),
@@ -278,18 +302,13 @@ tn_status tn__run_randint(tn__call *call)
                         dtype_or(call, TN__ARG_RANDINT_DTYPE, TN_I64),
                         call->value[TN__ARG_RANDINT_DEVICE]};
     tn_dtype dtype = (tn_dtype)value[3].of.i;
-    int bits = dtype == TN_BOOL ? 1 : 8 * (int)tn_dtype_bytes(dtype);
-    if (!tn_dtype_is_floating(dtype) && bits > 0 && bits < 64) {
-        bool is_signed = dtype != TN_BOOL && dtype != TN_U8;
-        int64_t most = (INT64_C(1) << (bits - is_signed)) - 1;
-        int64_t least = is_signed ? -most - 1 : 0;
-        if (low < least || high - 1 > most)
-            return tn__fail(TN_ERR_ARGUMENT, "randint: the numbers in [%lld, "
-                            "%lld) do not all fit into {dtype} %s, [%lld, "
-                            "%lld]", (long long)low, (long long)high,
-                            tn_dtype_name(dtype), (long long)least,
-                            (long long)most);
-    }
+    int64_t least = 0, most = 1; /* of bool */
+    if ((tn__int_limits(dtype, &least, &most) || dtype == TN_BOOL) &&
+        (low < least || high - 1 > most))
+        return tn__fail(TN_ERR_ARGUMENT, "randint: the numbers in [%lld, %lld) "
+                        "do not all fit into {dtype} %s, [%lld, %lld]",
+                        (long long)low, (long long)high, tn_dtype_name(dtype),
+                        (long long)least, (long long)most);
     /* Up to a range of 2^53 the remainder of 62 random bits is uniform enough:
      * the relative error of a probability is at most 2^-9. */
     int row = range >> 53 ? TN__OP_ID_RANDINT_WIDE : TN__OP_ID_RANDINT_BELOW;
@@ -318,6 +337,9 @@ static tn_status give_even(tn__call *call, double start, double end,
     if (!tn_dtype_is_floating((tn_dtype)as.of.i)) {
         start = trunc(start);
         end = trunc(end);
+        if (check_ends((double)count, base ? pow(*base, start) : start,
+                       base ? pow(*base, end) : end, &as) < 0)
+            return TN_ERR_ARGUMENT;
     }
     if (!base) {
         const tn_value value[] = {tn__value_int(count), tn__value_float(start),
@@ -392,9 +414,14 @@ tn_status tn__run_randperm(tn__call *call)
 {
     int64_t n = tn__call_int(call, TN__ARG_RANDPERM_N);
     tn_dims_list size = {1, {n}};
+    tn_value dtype = dtype_or(call, TN__ARG_RANDPERM_DTYPE, TN_I64);
     if (n < 0)
         return tn__fail(TN_ERR_ARGUMENT, "randperm: {n} is %lld; expected 0 "
                         "or greater", (long long)n);
+    const tn_value last = tn__value_number(tn_num(n - (n > 0)));
+    if (tn__check_fits("randperm", "n:the last number", &last,
+                       (tn_dtype)dtype.of.i) < 0)
+        return TN_ERR_ARGUMENT;
     tn_value value[] = {tn__value_dims(&size), tn__value_int(0),
                         tn__value_int(INT64_C(1) << 62),
                         tn__value_dtype(TN_I64),
@@ -402,7 +429,6 @@ tn_status tn__run_randperm(tn__call *call)
     tn_tensor *order = tn_argsort(
         tn__op_run1(&tn__op_table[TN__OP_ID_RANDINT_BELOW], value, 5), 0,
         false);
-    tn_value dtype = dtype_or(call, TN__ARG_RANDPERM_DTYPE, TN_I64);
     return give(call, dtype.of.i == TN_I64
                           ? order : tn_to_dtype(order, (tn_dtype)dtype.of.i));
 }

@@ -66,10 +66,9 @@ tn_status tn__copy_for_update(tn_tensor *dst, tn_tensor *src, const char *what);
 tn_status tn__fill(tn_tensor *dst, double number, const char *what);
 /* Scatters src into dst along dim, as PyTorch's scatter_reduce_: writes each
  * element of src to the position that `index` gives, or combines it with the
- * element there as `reduce` says (TN_SCATTER_...). If src is NULL, `number` is
- * scattered. The open scope owns intermediate tensors. */
+ * element there as `reduce` says (TN_SCATTER_...). The open scope owns
+ * intermediate tensors. */
 tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
-                           tn_tensor *index, tn_tensor *src, double number,
-                           uint32_t reduce);
+                           tn_tensor *index, tn_tensor *src, uint32_t reduce);
 
 #endif

@@ -173,26 +173,57 @@ tn_status tn__select_any(tn__call *call)
                        : tn__run_kernel(call);
 }
 
+/* Runs fill, masked_fill, threshold and where, whose numbers become numbers of
+ * the dtype of a tensor. This is the first argument but for where, whose first
+ * one is a mask, and whose result is floating if a number is. */
+tn_status tn__select_stored(tn__call *call)
+{
+    const tn_op *op = call->op;
+    const tn_value *v = call->value, *like = v;
+    const bool is_where = op->mask == 1;
+    if (is_where)
+        like += v[1].kind == TN_VALUE_TENSOR ? 1 : 2;
+    for (int i = 1; i < op->arg_count && like->kind == TN_VALUE_TENSOR; i++)
+        if (!(is_where && v[i].count == TN_SCALAR_FLOAT) &&
+            tn__check_fits(op->name, op->arg[i].name, &v[i],
+                           like->of.tensor->dtype) < 0)
+            return TN_ERR_ARGUMENT;
+    return tn__run_kernel(call);
+}
+
 /* Replaces a bound beyond the numbers of an integer dtype by the nearest of
  * them, since the kernel would wrap it. Rejects a bound that every number of the
- * dtype is beyond. */
-static tn_status fit_bound(const tn__call *call, bool is_min, tn_value *number)
+ * dtype is beyond. arg is the number of the bound's argument. */
+static tn_status fit_bound(const tn__call *call, int arg, bool is_min,
+                           tn_value *number)
 {
     const tn_dtype dtype = call->value[0].of.tensor->dtype;
-    int64_t *bound = &number->of.i;
-    if (number->kind != TN_VALUE_NUMBER || number->count != TN_SCALAR_INT ||
-        tn_dtype_is_floating(dtype) || dtype == TN_BOOL || dtype == TN_I64)
+    int64_t *bound = &number->of.i, low, high;
+    if (number->count != TN_SCALAR_INT || !tn__int_limits(dtype, &low, &high))
         return TN_OK;
-    const int64_t span = INT64_C(1) << 8 * tn_dtype_bytes(dtype);
-    const int64_t low = dtype == TN_U8 ? 0 : -span / 2, high = low + span - 1;
     if (is_min ? *bound > high : *bound < low)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "%s: {%s} is %lld, but %s has numbers from %lld to %lld "
-                        "only", call->op->name, is_min ? "min" : "max",
-                        (long long)*bound, tn_dtype_name(dtype), (long long)low,
-                        (long long)high);
+        return tn__check_fits(call->op->name, call->op->arg[arg].name, number,
+                              dtype);
     *bound = *bound < low ? low : *bound > high ? high : *bound;
     return TN_OK;
+}
+
+/* Runs operator `id` with fitting bounds. A call has a minimum, a maximum, or
+ * first a minimum and then a maximum. */
+static tn_status run_fitting(tn__call *call, const tn_value *value,
+                             bool has_min, int id)
+{
+    const tn_value *given = call->value;
+    tn_value fitting[3] = {value[0], value[1]};
+    for (int i = 1; i < call->op->arg_count; i++) {
+        fitting[i] = value[i];
+        if (fit_bound(call, i, i == 1 && has_min, &fitting[i]) < 0)
+            return TN_ERR_ARGUMENT;
+    }
+    call->value = fitting;
+    const tn_status status = run_row(call, id);
+    call->value = given;
+    return status;
 }
 
 /* Runs clamp_min and clamp_max. Their gradient where an element equals the
@@ -204,15 +235,8 @@ static tn_status select_clamp(tn__call *call, bool is_min, int by_number,
 {
     if (call->value[1].kind == TN_VALUE_TENSOR)
         return tn__run_kernel(call);
-    const tn_value *given = call->value;
-    tn_value fitting[2] = {given[0], given[1]};
-    if (fit_bound(call, is_min, &fitting[1]) < 0)
-        return tn_error_code();
-    call->value = fitting;
-    const tn_status status =
-        run_row(call, call->op->inplace ? inplace : by_number);
-    call->value = given;
-    return status;
+    return run_fitting(call, call->value, is_min,
+                       call->op->inplace ? inplace : by_number);
 }
 
 tn_status tn__select_clamp_min(tn__call *call)
@@ -244,10 +268,20 @@ tn_status tn__select_softmax(tn__call *call)
 tn_status tn__select_hardtanh(tn__call *call)
 {
     const tn_tensor *x = call->value[TN__ARG_HARDTANH_INPUT].of.tensor;
-    if (x->dtype == TN_U8 && tn__call_float(call, TN__ARG_HARDTANH_MIN_VAL) < 0)
-        return tn__fail(TN_ERR_ARGUMENT,
-                        "hardtanh: {min_val} is %g, and {input} is uint8, which "
-                        "has no such number: use tn_clamp",
-                        tn__call_float(call, TN__ARG_HARDTANH_MIN_VAL));
-    return tn__run_kernel(call);
+    if (tn_dtype_is_floating(x->dtype))
+        return tn__run_kernel(call);
+    /* as in PyTorch, which does not clamp to positive numbers here */
+    if (x->dtype == TN_U8 &&
+        tn__check_fits("hardtanh", "min_val",
+                       &call->value[TN__ARG_HARDTANH_MIN_VAL], TN_U8) < 0)
+        return TN_ERR_ARGUMENT;
+    tn_value whole[3];
+    memcpy(whole, call->value, sizeof whole);
+    for (int i = 1; i < 3; i++)
+        if (whole[i].count == TN_SCALAR_FLOAT)
+            whole[i] = tn__value_number(tn_num(
+                whole[i].of.f >= 0x1p63    ? INT64_MAX
+                : whole[i].of.f <= -0x1p63 ? INT64_MIN
+                                           : (int64_t)whole[i].of.f));
+    return run_fitting(call, whole, true, TN__OP_ID_HARDTANH);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <ops/engine/mistakes.h>
 #include <ops/engine/ops.h>
+#include <string.h>
 
 double tn__call_float(const tn__call *call, int i)
 {
@@ -11,6 +12,26 @@ double tn__call_float(const tn__call *call, int i)
     bool whole = v->kind == TN_VALUE_INT || v->kind == TN_VALUE_BOOL ||
                  (v->kind == TN_VALUE_NUMBER && v->count != TN_SCALAR_FLOAT);
     return whole ? (double)v->of.i : v->of.f;
+}
+
+__attribute__((cold)) tn_status
+tn__check_limits(const char *name, const char *argument,
+                 const tn_value *number, tn_dtype dtype)
+{
+    int64_t low, high;
+    if (!tn__int_limits(dtype, &low, &high))
+        return TN_OK;
+    const bool is_float = number->count == TN_SCALAR_FLOAT;
+    const double x = is_float ? number->of.f : (double)number->of.i;
+    if ((dtype == TN_I64 && !is_float) ||
+        (trunc(x) >= (double)low && trunc(x) < (double)high + 1))
+        return TN_OK;
+    const char *shown = strchr(argument, ':');
+    return tn__fail(TN_ERR_ARGUMENT,
+                    "%s: {%.*s:%s} is %.16g, but %s has numbers from %lld to "
+                    "%lld only", name, shown ? (int)(shown - argument) : 40,
+                    argument, shown ? shown + 1 : argument, x,
+                    tn_dtype_name(dtype), (long long)low, (long long)high);
 }
 
 int tn__call_dim(const tn__call *call, int i, int ndim)

@@ -77,7 +77,7 @@ static tn_tensor *place_numbers(const ranks *r, tn_tensor *places)
     if (tn__op_run(&tn__op_table[TN__OP_ID_TRUE_PLACE], value, 4, made, 2) < 0)
         return NULL;
     if (tn__scatter_into("nonzero", places, 0, as_list(made[0]),
-                         as_list(made[1]), 0, TN_SCATTER_SET) < 0)
+                         as_list(made[1]), TN_SCATTER_SET) < 0)
         return NULL;
     return tn_narrow(places, 0, 0, size);
 }

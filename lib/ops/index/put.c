@@ -277,6 +277,9 @@ tn_status tn__run_index_fill(tn__call *call)
         return tn__fail(TN_ERR_SHAPE, "index_fill: {value} has shape %s; "
                         "expected a tensor without dimensions",
                         tn__shape_text(text, value->ndim, value->shape));
+    if (tn__check_fits("index_fill", "value",
+                       &call->value[TN__ARG_INDEX_FILL_VALUE], x->dtype) < 0)
+        return TN_ERR_ARGUMENT;
     tn_tensor *list = x->ndim ? x : as_list(x);
     if (!list)
         return tn_error_code();
@@ -303,11 +306,9 @@ static tn_scalar identity(const char *reduce, tn_dtype dtype)
         return tn_num(reduce[0] == 'p' ? 1 : 0);
     if (!whole)
         return tn_num(least ? -INFINITY : INFINITY);
-    int bits = 8 * (int)tn_dtype_bytes(dtype);
-    if (dtype == TN_U8 || dtype == TN_BOOL)
-        return tn_num(least ? 0 : dtype == TN_BOOL ? 1 : 255);
-    int64_t top = INT64_MAX >> (64 - bits);
-    return tn_num(least ? -top - 1 : top);
+    int64_t low = 0, high = 1; /* of bool */
+    tn__int_limits(dtype, &low, &high);
+    return tn_num(least ? low : high);
 }
 
 static tn_tensor *mean_of(tn_tensor *x, int dim, tn_tensor *index,

@@ -30,9 +30,10 @@ static tn_status fail_no_place(const char *name, const tn_tensor *index)
 }
 
 tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
-                           tn_tensor *index, tn_tensor *src, double number,
-                           uint32_t reduce)
+                           tn_tensor *index, tn_tensor *src, uint32_t reduce)
 {
+    if (!src)
+        return tn_error_code();
     tn_status status = tn__index_check_dtype(name, "index", index);
     if (status < 0)
         return status;
@@ -46,7 +47,7 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
     if (!dst || !index)
         return tn_error_code();
     status = tn__index_check_shape(name, index, "input", dst, dim);
-    if (status >= 0 && src) {
+    if (status >= 0) {
         status = tn__check_same_dtype(name, dst, "input", src, "src");
         src = tn__at_least_1d(src);
         if (status >= 0)
@@ -55,20 +56,13 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
     }
     if (status >= 0 && index->numel && dst->shape[dim] == 0)
         status = fail_no_place(name, index);
-    tn_tensor *one = NULL;
-    if (status >= 0 && !src) {
-        one = tn__tensor_new(dst->storage->device, dst->dtype, 0, NULL, name);
-        status = one ? tn__fill(one, number, name) : tn_error_code();
-    }
     if (status >= 0 && index->numel) {
         tn_scatter_args args = {.size = sizeof args,
                                 .ndim = index->ndim, .dim = (uint32_t)dim,
                                 .reduce = reduce,
                                 .dst_extent = dst->shape[dim],
                                 .dst = strided(dst), .index = strided(index),
-                                .src = strided(src ? src : one)};
-        args.src.ndim = index->ndim; /* a single source element has strides of
-                                        0 */
+                                .src = strided(src)};
         for (int d = 0; d < index->ndim; d++)
             args.extent[d] = index->shape[d];
         tn_fault fault = {.size = sizeof fault};
@@ -82,7 +76,6 @@ tn_status tn__scatter_into(const char *name, tn_tensor *dst, int dim,
             status = tn__fail_index(name, "index", &fault, index->ndim,
                                     index->shape);
     }
-    tn__unref(one);
     return status;
 }
 
@@ -99,11 +92,26 @@ static tn_tensor *copy_of(tn_tensor *x, const char *name)
     return copy;
 }
 
+/* Returns what a call of scatter scatters: a tensor, or a number as an element
+ * that is repeated for each index. */
+static tn_tensor *source_of(const tn__call *call, const tn_tensor *x,
+                            tn_tensor *index)
+{
+    const tn_value *src = &call->value[TN__ARG_SCATTER_SRC];
+    if (src->kind == TN_VALUE_TENSOR)
+        return src->of.tensor;
+    if (tn__check_fits(call->op->name, "src", src, x->dtype) < 0)
+        return NULL;
+    const tn_value value[] = {*src, tn__value_dtype(x->dtype),
+                              tn__value_device(x->storage->device)};
+    return tn_expand_as(tn__row(TN__OP_ID_SCALAR_TENSOR, value, 3), index);
+}
+
 /* Runs scatter and scatter_add, which have the same arguments. */
 static tn_status run_scatter(tn__call *call, uint32_t reduce)
 {
     tn_tensor *x = tn__call_tensor(call, TN__ARG_SCATTER_INPUT);
-    const tn_value *src = &call->value[TN__ARG_SCATTER_SRC];
+    tn_tensor *index = tn__call_tensor(call, TN__ARG_SCATTER_INDEX);
     const char *name = call->op->name;
     int dim = tn__call_dim(call, TN__ARG_SCATTER_DIM, x->ndim);
     if (dim < 0)
@@ -115,14 +123,8 @@ static tn_status run_scatter(tn__call *call, uint32_t reduce)
     tn_scope *scope = tn_scope_open();
     tn_status status =
         !scope ? TN_ERR_MEMORY
-               : tn__scatter_into(
-                     name, out, dim,
-                     tn__call_tensor(call, TN__ARG_SCATTER_INDEX),
-                     tn__call_tensor(call, TN__ARG_SCATTER_SRC),
-                     src->kind == TN_VALUE_NUMBER
-                         ? tn__call_float(call, TN__ARG_SCATTER_SRC)
-                         : 0,
-                     reduce);
+               : tn__scatter_into(name, out, dim, index,
+                                  source_of(call, x, index), reduce);
     tn_scope_close(scope);
     return status;
 }

@@ -369,7 +369,7 @@ static tn_status subtract_shares(const backward *b)
     if (!index)
         return TN_ERR_MEMORY;
     tn_status status = tn__scatter_into("ctc_loss", b->out, 2, index, b->share,
-                                        0, TN_SCATTER_ADD);
+                                        TN_SCATTER_ADD);
     tn__unref(index);
     return status;
 }

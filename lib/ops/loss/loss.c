@@ -296,7 +296,7 @@ tn_status tn__run_class_nll_back(tn__call *call)
     if (out) {
         call->out[call->out_count++] = tn__ref(out);
         status = tn__scatter_into("class_nll_back", out, class_dim(out),
-                                  in[TARGET].of.tensor, in[OWN].of.tensor, 0,
+                                  in[TARGET].of.tensor, in[OWN].of.tensor,
                                   TN_SCATTER_ADD);
     }
     tn_scope_close(scope);

@@ -120,11 +120,12 @@ static tn_status put_among_zeros(tn_tensor *out, tn_tensor *x,
                        tn__formula_kernel(&place[count - 1], dtype), name);
 }
 
-/* Fills out with x, padded with `value`. */
+/* Fills out with x, padded with a number. */
 static tn_status put_within(tn_tensor *out, tn_tensor *x,
-                            const tn_dims_list *pad, double value,
+                            const tn_dims_list *pad, const tn_value *number,
                             const char *name)
 {
+    const tn_value fill[] = {tn__value_tensor(out), *number};
     uint32_t edge = 0;
     int edges = 0;
     tn_tensor from, to;
@@ -144,11 +145,12 @@ static tn_status put_within(tn_tensor *out, tn_tensor *x,
     }
     /* A bool is excluded because a kernel converts it to 0 or 1, while a copy
      * keeps its 8 bits. */
-    if (!whole && !empty && value == 0 && !signbit(value) && edges <= 3 &&
-        x->dtype != TN_BOOL)
+    if (!whole && !empty && number->of.i == 0 && edges <= 3 &&
+        x->dtype != TN_BOOL) /* 0, or 0.0 but not -0.0 */
         return put_among_zeros(out, x, pad, edge, edges, name);
-    tn_status status = whole ? TN_OK : tn__fill(out, value, name);
-    return status < 0 || empty ? status : tn__copy_into(&to, &from, name);
+    if (!whole && !tn__row(TN__OP_ID_FILL_, fill, 2))
+        return tn_error_code();
+    return empty ? TN_OK : tn__copy_into(&to, &from, name);
 }
 
 tn_status tn__run_constant_pad_nd(tn__call *call)
@@ -158,7 +160,10 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
         call->value[TN__ARG_CONSTANT_PAD_ND_PAD].of.dims;
     const char *name = tn__op_outer("constant_pad_nd");
     tn__shape shape;
+    const tn_value *number = &call->value[TN__ARG_CONSTANT_PAD_ND_VALUE];
     tn_status status = check_pad(call, x, pad, &shape);
+    if (status >= 0)
+        status = tn__check_fits(name, "value", number, x->dtype);
     if (status < 0)
         return status;
     tn_tensor *out = tn__tensor_new(x->storage->device, x->dtype, shape.ndim,
@@ -166,9 +171,7 @@ tn_status tn__run_constant_pad_nd(tn__call *call)
     if (!out)
         return tn_error_code();
     call->out[call->out_count++] = out;
-    return put_within(out, x, pad,
-                      tn__call_float(call, TN__ARG_CONSTANT_PAD_ND_VALUE),
-                      name);
+    return put_within(out, x, pad, number, name);
 }
 
 /* ---- padding by elements of the input ------------------------------------
@@ -486,9 +489,10 @@ tn_status tn__run_pad_edges_backward(tn__call *call)
     if (!out)
         return tn_error_code();
     call->out[call->out_count++] = out;
+    const tn_value zero = tn__value_number(tn_num(0));
     status = check_edges(call, out, pad, mode, &shape);
     if (status >= 0)
-        status = put_within(out, g, &back, 0, "pad");
+        status = put_within(out, g, &back, &zero, "pad");
     return status < 0
                ? status
                : run_edges(&(edges){mode, pad, out, g, add_part, out->ndim,
