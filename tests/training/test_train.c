@@ -14,17 +14,39 @@ static tn_tensor *loss(tn_tensor *out, const tn_batch *batch, void *context)
     return tn_mse_loss(out, batch->y);
 }
 
-static tn_loader *loader(void)
+/* Ends the program, with the error and the line that asked for an object, if it
+ * was not made. The checks could only fail without it. */
+static void *made(void *object, const char *file, int line, const char *what)
+{
+    if (!object) {
+        tap_print_place(file, line, what);
+        tap_bail_out("%s", tn_error() ? tn_error() : "NULL without an error");
+    }
+    return object;
+}
+
+static tn_loader *new_loader(void)
 {
     return tn_loader_new(set, .batch_size = 7, .shuffle = true, .seed = 2);
 }
+#define loader() ((tn_loader *)made(new_loader(), TAP_HERE, "loader()"))
 
-static tn_module *net(void)
+static tn_module *new_net(void)
 {
     tn_manual_seed(1);
     return tn_nn_sequential(tn_nn_linear(3, 8), tn_nn_tanh(),
                             tn_nn_linear(8, 1));
 }
+#define net() ((tn_module *)made(new_net(), TAP_HERE, "net()"))
+
+/* Runs one of the checks below. An error that it leaves is reported here, and
+ * not as failures of the checks that follow. */
+#define RUN(check)                                                             \
+    do {                                                                       \
+        check();                                                               \
+        is_str(tn_error(), NULL, #check " leaves no error");                   \
+        tn_error_clear();                                                      \
+    } while (0)
 
 static bool same_weights(tn_module *a, tn_module *b)
 {
@@ -56,7 +78,7 @@ static void check_by_hand(void)
         }
     }
     tn_metric *mean = tn_metric_r2();
-    FILE *log = tmpfile();
+    FILE *log = made(tmpfile(), TAP_HERE, "tmpfile()");
     is_int(tn_train(b, tn_optim_adam(tn_parameters(b), .lr = 0.01), loader(),
                     .epochs = 3, .loss = loss, .clip_norm = 0.5,
                     .metrics = (tn_metric *[]){mean, NULL}, .log = log),
@@ -341,19 +363,21 @@ static void check_mistakes(void)
 
 int main(void)
 {
+    plan_later();
     tn_manual_seed(5);
     tn_tensor *x = tn_randn(tn_dims(60, 3));
     set = tn_dataset_from_tensors(x,
                                   tn_sum(tn_sin(x), .dim = 1, .keepdim = true));
-    check_by_hand();
-    check_accumulation();
-    check_callbacks();
-    check_patience();
-    check_half();
-    check_plateau();
-    check_details();
+    made(set, TAP_HERE, "the data set");
+    RUN(check_by_hand);
+    RUN(check_accumulation);
+    RUN(check_callbacks);
+    RUN(check_patience);
+    RUN(check_half);
+    RUN(check_plateau);
+    RUN(check_details);
     int64_t before = tn_scope_count();
-    check_mistakes();
+    RUN(check_mistakes);
     tn_module *a = net();
     tn_optim *opt = tn_optim_sgd(tn_parameters(a));
     tn_loader *l = loader();
