@@ -444,8 +444,18 @@ static inline bool tn__int_limits(tn_dtype dtype, int64_t *low, int64_t *high)
  * between two integers are truncated, as in PyTorch. Accepts values of other
  * kinds, and all numbers for other dtypes. argument may be "end:the last
  * number": the argument, and what the message shows in its place. */
-tn_status tn__check_fits(const char *name, const char *argument,
-                         const tn_value *number, tn_dtype dtype);
+tn_status tn__check_limits(const char *name, const char *argument,
+                           const tn_value *number, tn_dtype dtype);
+static inline tn_status tn__check_fits(const char *name, const char *argument,
+                                       const tn_value *number, tn_dtype dtype)
+{
+    /* the integers that every dtype has, and other kinds, need no call */
+    if (TN__LIKELY(number->kind != TN_VALUE_NUMBER ||
+                   (number->count == TN_SCALAR_INT &&
+                    (uint64_t)number->of.i <= INT8_MAX)))
+        return TN_OK;
+    return tn__check_limits(name, argument, number, dtype);
+}
 /* Returns argument i as a dimension in [0, ndim). Negative dimensions count
  * from the end. Returns -1 if the dimension does not exist, with
  * TN_ERR_ARGUMENT recorded: "softmax: dim 3 is outside [-2, 1]". */

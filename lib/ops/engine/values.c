@@ -15,11 +15,12 @@ double tn__call_float(const tn__call *call, int i)
 }
 
 __attribute__((cold)) tn_status
-tn__check_fits(const char *name, const char *argument, const tn_value *number,
-               tn_dtype dtype)
+tn__check_limits(const char *name, const char *argument,
+                 const tn_value *number, tn_dtype dtype)
 {
     int64_t low, high;
-    if (number->kind != TN_VALUE_NUMBER || !tn__int_limits(dtype, &low, &high))
+    if (number->count == TN_SCALAR_LATE || /* rejected when the kernel runs */
+        !tn__int_limits(dtype, &low, &high))
         return TN_OK;
     const bool is_float = number->count == TN_SCALAR_FLOAT;
     const double x = is_float ? number->of.f : (double)number->of.i;
