@@ -130,7 +130,7 @@ static void test_default(void)
                        "to 48 bytes: not a power of two up to 65536");
     unsetenv("TENON_FAKE_ALIGN");
     setenv("TENON_MEM_LIMIT", "much", 1);
-    is_default("fake", "TENON_DEVICE=fake: fake: TENON_MEM_LIMIT=much is no "
+    is_default("fake", "TENON_DEVICE=fake: fake: TENON_MEM_LIMIT=much is not a "
                        "number of bytes, such as 512M or 4G");
     unsetenv("TENON_MEM_LIMIT");
 }
