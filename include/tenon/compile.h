@@ -119,8 +119,8 @@ TN_API tn_status tn_compiled_reset(tn_compiled *compiled);
 /* A number that each replay reads again from *x, such as a learning rate. x must
  * stay valid as long as programs that contain the number. It can be an argument
  * of operators that are one kernel, such as tn_mul and tn_lerp; other operators
- * reject it. Outside of a capture it is the number *x. A NULL x is rejected by
- * the operator. */
+ * reject it. Outside of a capture it is the number *x. Fails with TN_ERR_ARGUMENT
+ * if x is NULL; the operator then fails, too. */
 TN_API tn_scalar tn_late_number(const double *x);
 
 /* Counts of a compiled function. The struct may grow. */

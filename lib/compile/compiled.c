@@ -406,15 +406,16 @@ static tn_status check_run(const tn_compiled *c, tn_tensor *const *in,
         return TN_ERR_STATE;
     if (!tn__object_check(c, &compiled_class, "compiled_run", "compiled"))
         return tn_error_code();
-    if (in_count < 0 || in_count > TN_COMPILE_MAX_INPUTS || (in_count && !in))
-        return tn__fail(TN_ERR_ARGUMENT, "compiled_run: {in_count:}%d inputs%s; "
-                        "expected 0 to %d", in_count, in ? "" : " at NULL",
-                        TN_COMPILE_MAX_INPUTS);
-    if (out_count < 0 || out_count > TN_COMPILE_MAX_OUTPUTS ||
-        (out_count && !out))
-        return tn__fail(TN_ERR_ARGUMENT, "compiled_run: {out_count:}%d outputs"
-                        "%s; expected 0 to %d", out_count,
-                        out ? "" : " at NULL", TN_COMPILE_MAX_OUTPUTS);
+    if (in_count < 0 || in_count > TN_COMPILE_MAX_INPUTS)
+        return tn__fail(TN_ERR_ARGUMENT, "compiled_run: {in_count} is %d; "
+                        "expected 0 to %d", in_count, TN_COMPILE_MAX_INPUTS);
+    if (out_count < 0 || out_count > TN_COMPILE_MAX_OUTPUTS)
+        return tn__fail(TN_ERR_ARGUMENT, "compiled_run: {out_count} is %d; "
+                        "expected 0 to %d", out_count, TN_COMPILE_MAX_OUTPUTS);
+    if (in_count && !in)
+        return tn__fail(TN_ERR_ARGUMENT, "compiled_run: {in} is NULL");
+    if (out_count && !out)
+        return tn__fail(TN_ERR_ARGUMENT, "compiled_run: {out} is NULL");
     for (int i = 0; i < in_count; i++) {
         char argument[24];
         snprintf(argument, sizeof argument, "in[%d]", i);
@@ -467,6 +468,8 @@ tn_status tn_compiled_run(tn_compiled *c, tn_tensor *const *in, int in_count,
 
 tn_scalar tn_late_number(const double *x)
 {
+    if (!x)
+        tn__fail(TN_ERR_ARGUMENT, "late_number: {x} is NULL");
     tn_scalar late = {.kind = TN_SCALAR_LATE, .value.i = (int64_t)(intptr_t)x};
     return late;
 }

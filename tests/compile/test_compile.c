@@ -279,7 +279,7 @@ static void check_numbers(void)
     ok(right && !tn_error() && counts_of(c).replays == 4,
        "each replay reads a late number");
     tn_error_clear();
-    ok(!tn_mul_scalar(x, tn_late_number(NULL)) && has("late_number(NULL)"),
+    ok(!tn_mul_scalar(x, tn_late_number(NULL)) && has("late_number: x is NULL"),
        "a late number at NULL is an error");
     ok(!tn_full(tn_dims(2), tn_late_number(&s.number)) &&
            has("cannot be a late number"),
