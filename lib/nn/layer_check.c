@@ -53,9 +53,8 @@ TN__NN_SMALL static bool check_numbers(const tn__nn_row *row,
                                        const char *rule)
 {
     static const char *const wanted[] = {
-        "at least 1", "at least 0", "a number greater than 0", "any other "
-                                                               "number",
-        "a probability in [0, 1]"};
+        "at least 1", "at least 0", "a number greater than 0",
+        "any other number", "a probability in [0, 1]"};
     int kind = rule[0] == '%'   ? 4
                : rule[0] == '!' ? 3
                : rule[1] != '=' ? 2

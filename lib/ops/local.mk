@@ -9,7 +9,7 @@ libtenon_la_SOURCES += \
 	lib/ops/engine/late.c lib/ops/engine/late.h \
 	lib/ops/engine/run_kernel.c lib/ops/engine/kernels.c lib/ops/engine/define.h \
 	lib/ops/engine/space.c lib/ops/engine/space.h \
-	lib/ops/engine/op.c lib/ops/engine/op_hooks.c lib/ops/engine/op_registry.c lib/ops/engine/define.c lib/ops/engine/select.c \
+	lib/ops/engine/op.c lib/ops/engine/op_attributes.c lib/ops/engine/op_hooks.c lib/ops/engine/op_registry.c lib/ops/engine/define.c lib/ops/engine/select.c \
 	lib/ops/engine/register.c lib/ops/engine/register.h \
 	lib/ops/engine/signature.c lib/ops/engine/signature.h \
 	lib/ops/create/create.c lib/ops/random/random.c lib/ops/random/random.h \
