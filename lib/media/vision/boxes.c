@@ -25,8 +25,8 @@ static bool has_kind(tn_dtype dtype, int kind)
 }
 
 static const char *const kind_text[] = {
-    [TN__ANY_NUMBER] = "a floating-point or integer dtype, but not bool or "
-                       "float8",
+    [TN__ANY_NUMBER] = ("a floating-point or integer dtype, but not bool or "
+                        "float8"),
     [TN__FLOATING] = "float32, float64, float16 or bfloat16",
     [TN__INTEGER] = "an integer dtype"};
 
