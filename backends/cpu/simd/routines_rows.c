@@ -277,7 +277,7 @@ columns(const tiling *way, int64_t m, int64_t depth, const float *a,
         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
         int add, const char *next)
 {
-    float converted[TILE_B][TN_CPU_ROW_DEPTH + LANES];
+    _Alignas(LINE) float converted[TILE_B][TN_CPU_ROW_DEPTH + LANES];
     const kind *type = way->type;
     const int64_t bytes = next ? way->each * b_row : 0; /* to prefetch */
     tile_loop *loop = way->each == 1 ? tile_of_one
