@@ -11,12 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_A_BLOCK = 256, FEW_MEMBERS = 8 };
+/* Each block has room for twice as many values as the one before it, up to
+ * MOST_VALUES. */
+enum { LEAST_VALUES = 256, MOST_VALUES = 1 << 16, FEW_MEMBERS = 8,
+       TOGETHER = 16 /* names whose places in a hash table are prefetched */ };
 
 typedef struct tn__json_block {
     struct tn__json_block *next;
-    size_t count;
-    tn__json_value value[VALUES_A_BLOCK];
+    size_t count, room;
+    tn__json_value value[];
 } tn__json_block;
 
 typedef struct reader {
@@ -49,12 +52,16 @@ static bool fail(reader *r, const char *why)
 static tn__json_value *value_new(tn__json *json)
 {
     tn__json_block *block = json->blocks;
-    if (!block || block->count == VALUES_A_BLOCK) {
-        block = json->take(sizeof *block);
+    if (!block || block->count == block->room) {
+        const size_t room = !block                      ? LEAST_VALUES
+                            : block->room < MOST_VALUES ? 2 * block->room
+                                                        : MOST_VALUES;
+        block = json->take(sizeof *block + room * sizeof *block->value);
         if (!block)
             return NULL;
         block->next = json->blocks;
         block->count = 0;
+        block->room = room;
         json->blocks = block;
     }
     tn__json_value *v = &block->value[block->count++];
@@ -127,6 +134,25 @@ static bool read_escape(reader *r, size_t *to)
     return true;
 }
 
+/* Returns the position of the first byte from `at` on that is neither plain
+ * ASCII nor in a character of two bytes. */
+static size_t skip_plain(const reader *r, size_t at)
+{
+    const unsigned char *text = (const unsigned char *)r->text;
+    for (; at < r->bytes; at++) {
+        const unsigned char c = text[at];
+        if (c < 0x20 || c == '"' || c == '\\')
+            break;
+        if (c < 0x80)
+            continue;
+        if (c < 0xc2 || c >= 0xe0 || at + 1 == r->bytes ||
+            (text[at + 1] & 0xc0) != 0x80)
+            break;
+        at++;
+    }
+    return at;
+}
+
 /* Reads the string whose opening quote is at r->at. */
 static bool read_text(reader *r, const char **text, size_t *bytes)
 {
@@ -134,30 +160,28 @@ static bool read_text(reader *r, const char **text, size_t *bytes)
     size_t to = begin;
     r->at = begin;
     for (;;) {
+        const size_t from = r->at;
+        r->at = skip_plain(r, from);
+        const unsigned char c =
+            r->at < r->bytes ? (unsigned char)r->text[r->at] : 0;
+        if (c >= 0x80 &&
+            tn__utf8_next((const unsigned char *)r->text, r->bytes, &r->at) ==
+                TN__NOT_UTF8)
+            return fail(r, "bytes that are not UTF-8");
+        if (to != from) /* equal until the first escape */
+            memmove(r->text + to, r->text + from, r->at - from);
+        to += r->at - from;
+        if (c >= 0x80)
+            continue;
         if (r->at == r->bytes)
             return fail_at(r, begin - 1, "unterminated string");
-        const unsigned char c = (unsigned char)r->text[r->at];
         if (c == '"')
             break;
         if (c < 0x20)
             return fail(r, "control character in a string: write it as "
                            "\\u00..");
-        if (c == '\\') {
-            if (!read_escape(r, &to))
-                return false;
-        } else if (c < 0x80) {
-            if (to != r->at) /* equal until the first escape */
-                r->text[to] = (char)c;
-            to++;
-            r->at++;
-        } else {
-            const size_t from = r->at;
-            if (tn__utf8_next((const unsigned char *)r->text, r->bytes,
-                              &r->at) == TN__NOT_UTF8)
-                return fail_at(r, from, "bytes that are not UTF-8");
-            memmove(r->text + to, r->text + from, r->at - from);
-            to += r->at - from;
-        }
+        if (!read_escape(r, &to))
+            return false;
     }
     r->text[to] = '\0'; /* the text is not longer than its escaped form, so this
                            overwrites the closing quote or a character before
@@ -296,10 +320,15 @@ static bool sort_twice(const reader *r, const tn__json_value *object,
 
 static uint64_t hash_key(const tn__json_value *member)
 {
-    uint64_t h = member->key_bytes + 1;
-    for (size_t i = 0; i < member->key_bytes; i++)
-        h = (h ^ (unsigned char)member->key[i]) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 32;
+    uint64_t h = member->key_bytes + 1, part;
+    for (size_t i = 0; i < member->key_bytes; i += sizeof part) {
+        const size_t rest = member->key_bytes - i;
+        part = 0;
+        memcpy(&part, member->key + i, rest < 8 ? rest : 8);
+        h = (h ^ part) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 32;
+    }
+    return h;
 }
 
 /* Finds the same member as sort_twice, but with a hash table, because a
@@ -319,20 +348,27 @@ static bool find_twice(const reader *r, const tn__json_value *object,
     if (!table)
         return false;
     memset(table, 0, slots * sizeof *table);
-    size_t probes = 0;
+    uint64_t hash[TOGETHER];
+    size_t probes = 0, i = 0;
     TN__JSON_EACH(member, object)
     {
-        const uint64_t hash = hash_key(member);
-        entry *e = &table[hash & (slots - 1)];
+        const tn__json_value *later = member;
+        for (int k = 0; i % TOGETHER == 0 && later && k < TOGETHER;
+             k++, later = later->next) {
+            hash[k] = hash_key(later);
+            __builtin_prefetch(&table[hash[k] & (slots - 1)], 1);
+        }
+        const uint64_t own = hash[i++ % TOGETHER];
+        entry *e = &table[own & (slots - 1)];
         for (; e->member && !*twice; probes++) {
-            if (e->hash == hash && compare_keys(&e->member, &member) == 0)
+            if (e->hash == own && compare_keys(&e->member, &member) == 0)
                 *twice = member;
             if (++e == table + slots)
                 e = table;
         }
         if (*twice || probes > 16 * object->count)
             break;
-        *e = (entry){hash, member};
+        *e = (entry){own, member};
     }
     r->json->give(table);
     return *twice || probes <= 16 * object->count ||

@@ -18,7 +18,9 @@ enum {
     LEAST = 64, /* for a smaller k, tiles are faster (float_product.c) */
     GROUP = 12, /* a multiple of TILE_B in routines_rows.c */
     TASK_BYTES = 1 << 18,
-    TASK_WORK = 1 << 20
+    TASK_WORK = 1 << 20,
+    HALF_WORK = 1 << 22 /* TASK_WORK for a c of a half type, whose rows are
+                           converted: 12 elements take as long as 48 */
 };
 
 typedef struct product {
@@ -98,7 +100,8 @@ static void cut(product *p)
 {
     const tn_matmul_args *m = p->m;
     const int64_t rows = tn__cpu_min(m->m, ROWS), line = m->k * p->bytes;
-    int64_t each = TASK_WORK / (rows * m->k);
+    const int64_t least = p->bytes == 2 ? HALF_WORK : TASK_WORK;
+    int64_t each = least / (rows * m->k);
     if (each * line < TASK_BYTES && rows < GROUP)
         each = TASK_BYTES / line;
     p->each = (each / GROUP + 1) * GROUP;

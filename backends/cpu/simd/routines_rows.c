@@ -10,14 +10,15 @@
  * number of rows and for every instruction set that has fma.
  *
  * Nothing is packed. A tile of TILE_A rows of a and TILE_B rows of b keeps its
- * lanes in registers. For fewer rows of a, each is multiplied by ROW_B rows of b,
- * which are far apart. The next tile uses the row after each of them, so the
- * processor sees ROW_B long sequential streams, which it prefetches well. It prefetches adjacent
- * short rows badly: for 2048 x 768 float16 on Zen 4, a product reads 24 GB/s
- * from distant rows, 9 GB/s from adjacent ones, and a plain read loop reaches
- * 17 GB/s. For many rows of a, the rows of b are adjacent, and the tiles
- * prefetch the next ones: 128 x 768 by 2048 x 768 float32 take 245 of at most
- * 263 GFLOP/s on Zen 5, and 200 without both. */
+ * lanes in registers. For fewer rows of a, each is multiplied by ROW_B rows of
+ * b, which are far apart. The next tile uses the row after each of them, so the
+ * processor sees ROW_B long sequential streams, which it prefetches well. It
+ * prefetches adjacent short rows badly: for 2048 x 768 float16 on Zen 4, a
+ * product reads 24 GB/s from distant rows, 9 GB/s from adjacent ones, and a
+ * plain read loop reaches 17 GB/s. For many rows of a, the rows of b are
+ * adjacent, and the tiles prefetch the next ones: 128 x 768 by 2048 x 768
+ * float32 take 235 of at most 263 GFLOP/s on Zen 5, and 192 with tiles of
+ * 4 x 4 of distant rows. */
 #include <string.h>
 
 #include "isa.h"
@@ -39,7 +40,9 @@ enum {
     TILE_A = TILE_ROWS,
     TILE_B = TILE_ROWS == 4 ? 6 : 3,
     ROW_B = TILE_ROWS == 4 ? 4 : 3, /* TILE_B for a single row of a */
-    LINE = 64 /* bytes of a cache line */
+    MANY = 16, /* for so many rows of a, rows of b that are not aligned are
+                  copied */
+    LINE = 64  /* bytes of a cache line */
 };
 
 typedef float quad __attribute__((vector_size(16)));
@@ -278,7 +281,7 @@ columns(const tiling *way, int64_t m, int64_t depth, const float *a,
         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
         int add, const char *next)
 {
-    float converted[TILE_B][TN_CPU_ROW_DEPTH + LANES];
+    _Alignas(LINE) float converted[TILE_B][TN_CPU_ROW_DEPTH + LANES];
     const kind *type = way->type;
     const int64_t bytes = next ? way->each * b_row : 0; /* to prefetch */
     tile_loop *loop = way->each == 1 ? tile_of_one
@@ -288,9 +291,15 @@ columns(const tiling *way, int64_t m, int64_t depth, const float *a,
     if (way->rows > 1)
         loop = tile_of_rows;
 #endif
-    if (type->widen && loop != type->row) {
+    /* loads from rows that are not aligned cross cache lines */
+    const int copies = type->widen ? loop != type->row
+                                   : m >= MANY && (uintptr_t)b % LINE;
+    if (copies) {
         for (int j = 0; j < way->each; j++)
-            type->widen(converted[j], b + j * b_row, 1, depth);
+            if (type->widen)
+                type->widen(converted[j], b + j * b_row, 1, depth);
+            else
+                memcpy(converted[j], b + j * b_row, (size_t)depth * 4);
         b = (const char *)converted;
         b_row = sizeof *converted;
     }

@@ -4,9 +4,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <tenon/error.h>
 
-enum { BLOCK_BYTES = 65536, ALIGNMENT = 16 };
+enum { BLOCK_BYTES = 65536, ALIGNMENT = 16, HUGE_PAGE = 1 << 21 };
 
 typedef struct tn__own_block {
     struct tn__own_block *next;
@@ -21,6 +22,20 @@ static void *out_of_memory(size_t bytes)
     return NULL;
 }
 
+void *tn__take_large(size_t bytes)
+{
+#if defined(MADV_HUGEPAGE)
+    if (bytes >= HUGE_PAGE && bytes <= SIZE_MAX / 2) {
+        const size_t all = (bytes + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+        void *memory = aligned_alloc(HUGE_PAGE, all);
+        if (memory)
+            madvise(memory, all, MADV_HUGEPAGE);
+        return memory;
+    }
+#endif
+    return malloc(bytes);
+}
+
 void *tn__own_take(tn__own *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
@@ -30,10 +45,10 @@ void *tn__own_take(tn__own *arena, size_t bytes)
     if (!block || block->room - block->used < bytes) {
         const bool large = bytes > BLOCK_BYTES / 4;
         const size_t room = large ? bytes : BLOCK_BYTES;
-        /* calloc need not clear pages that come from the operating system */
-        tn__own_block *fresh = calloc(1, sizeof *fresh + room);
+        tn__own_block *fresh = tn__take_large(sizeof *fresh + room);
         if (!fresh)
             return out_of_memory(bytes);
+        memset(fresh, 0, sizeof *fresh + room);
         fresh->room = room;
         if (large && block) { /* small allocations continue to use the current
                                  block */

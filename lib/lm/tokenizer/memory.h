@@ -21,6 +21,11 @@ void *tn__own_array(tn__own *arena, size_t count, size_t bytes);
 char *tn__own_text(tn__own *arena, const char *text, size_t bytes);
 void tn__own_free(tn__own *arena);
 
+/* Works as malloc. Several megabytes get huge pages where the system has them:
+ * a vocabulary of 128000 tokens is spread over 10000 small pages, whose first
+ * accesses took a fifth of the time to open it. */
+void *tn__take_large(size_t bytes);
+
 /* Makes room for `need` items of `bytes` each in *array, which has room for
  * *room. Returns false and records TN_ERR_MEMORY if memory runs out; the array
  * is then unchanged. */

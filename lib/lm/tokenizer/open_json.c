@@ -89,7 +89,7 @@ static bool asks_origin(const tn_tokenizer *t)
 bool tn__open_json(tn_tokenizer *t, tn__reader *reader, char *text,
                    size_t bytes)
 {
-    tn__json json = {.take = malloc, .give = free};
+    tn__json json = {.take = tn__take_large, .give = free};
     const tn__json_value *root = tn__json_read(&json, text, bytes);
     bool good = false;
     if (!root) {

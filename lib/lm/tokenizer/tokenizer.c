@@ -47,7 +47,7 @@ static char *read_file(const char *path, bool optional, size_t *bytes)
         goto end;
     }
     const size_t size = (size_t)about.st_size;
-    text = malloc(size + 1);
+    text = tn__take_large(size + 1);
     if (!text) {
         tn_error_set(TN_ERR_MEMORY, "tokenizer_open: %s: %zu bytes of memory "
                      "are not available", path, size + 1);
