@@ -85,24 +85,24 @@ static uint32_t put_sizes(int64_t *extent, uint32_t batch_ndim,
 
 static void list_matmul(list *l, const tn_matmul_args *p)
 {
-    int64_t extent[TN_MAX_NDIM + 2];
-    uint32_t ndim = put_sizes(extent, p->batch_ndim, p->batch, p->m, p->k);
-    add_strided(l, &p->a, READS, ndim, extent);
-    put_sizes(extent, p->batch_ndim, p->batch, p->k, p->n);
-    add_strided(l, &p->b, READS, ndim, extent);
-    put_sizes(extent, p->batch_ndim, p->batch, p->m, p->n);
-    add_strided(l, &p->c, p->beta != 0 ? READS | WRITES : WRITES, ndim, extent);
+    int64_t a[TN_MAX_NDIM + 2], b[TN_MAX_NDIM + 2], c[TN_MAX_NDIM + 2];
+    put_sizes(a, p->batch_ndim, p->batch, p->m, p->k);
+    put_sizes(b, p->batch_ndim, p->batch, p->k, p->n);
+    const uint32_t ndim = put_sizes(c, p->batch_ndim, p->batch, p->m, p->n);
+    add_strided(l, &p->a, READS, ndim, a);
+    add_strided(l, &p->b, READS, ndim, b);
+    add_strided(l, &p->c, p->beta != 0 ? READS | WRITES : WRITES, ndim, c);
 }
 
 static void list_product(list *l, const tn_product_args *p)
 {
-    int64_t extent[TN_MAX_NDIM + 2];
-    uint32_t ndim = put_sizes(extent, p->batch_ndim, p->batch, p->m, p->k);
-    add_strided(l, &p->a, READS, ndim, extent);
-    put_sizes(extent, p->batch_ndim, p->batch, p->k, p->n);
-    add_strided(l, &p->b, READS, ndim, extent);
-    put_sizes(extent, p->batch_ndim, p->batch, p->m, p->n);
-    add_strided(l, &p->c, WRITES, ndim, extent);
+    int64_t a[TN_MAX_NDIM + 2], b[TN_MAX_NDIM + 2], c[TN_MAX_NDIM + 2];
+    put_sizes(a, p->batch_ndim, p->batch, p->m, p->k);
+    put_sizes(b, p->batch_ndim, p->batch, p->k, p->n);
+    const uint32_t ndim = put_sizes(c, p->batch_ndim, p->batch, p->m, p->n);
+    add_strided(l, &p->a, READS, ndim, a);
+    add_strided(l, &p->b, READS, ndim, b);
+    add_strided(l, &p->c, WRITES, ndim, c);
     const bool sums = p->epilogue & TN_PRODUCT_SUMS;
     add_strided(l, &p->bias, sums ? WRITES : READS, 1, sums ? &p->m : &p->n);
     const int aux = p->epilogue & TN_PRODUCT_KEEP ? WRITES : READS;
@@ -113,7 +113,7 @@ static void list_product(list *l, const tn_product_args *p)
             bytes *= p->batch[d];
         add(l, &p->aux.buffer, &p->aux.offset, 1, aux, 1, &bytes, &one);
     } else {
-        add_strided(l, &p->aux, aux, ndim, extent);
+        add_strided(l, &p->aux, aux, ndim, c);
     }
     add_strided(l, &p->scale_a, READS, 0, NULL);
     add_strided(l, &p->scale_b, READS, 0, NULL);
