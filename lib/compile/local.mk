@@ -16,3 +16,7 @@ check_PROGRAMS += tests/compile/test_random
 tests_compile_test_random_SOURCES = tests/compile/test_random.c
 check_PROGRAMS += tests/compile/test_arena
 tests_compile_test_arena_SOURCES = tests/compile/test_arena.c
+check_PROGRAMS += tests/compile/test_compile_faults
+tests_compile_test_compile_faults_SOURCES = \
+	tests/compile/test_compile_faults.c tests/fault_sweep.h \
+	tests/malloc_faults.h

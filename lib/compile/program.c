@@ -26,12 +26,16 @@ typedef struct building {
     tn__text report;
 } building;
 
-/* Appends a command to the program. value[i] is the value of its i-th access. */
+/* Appends a command, which the program takes over, also on failure. value[i] is
+ * the value of its i-th access. */
 static bool append_command(building *b, tn__command *command,
                            const uint32_t *value)
 {
     tn__access access[TN__ACCESS_MAX];
     const int accesses = tn__command_accesses(command, access);
+    command->next = NULL;
+    *b->last = command;
+    b->last = &command->next;
     for (int i = 0; i < accesses; i++) {
         const tn__captured_value *v = &b->capture->value[value[i]];
         tn__move move = {access[i].buffer, access[i].offset, access[i].unit,
@@ -56,9 +60,6 @@ static bool append_command(building *b, tn__command *command,
             command->moves = true;
         }
     }
-    command->next = NULL;
-    *b->last = command;
-    b->last = &command->next;
     b->count++;
     return true;
 }
@@ -90,12 +91,8 @@ static bool append_group(building *b, tn__group *group)
             return false;
     }
     tn__report_group(&b->report, b->capture, group, command, b->count);
-    if (command) {
-        if (append_command(b, command, value))
-            return true;
-        tn__free(command);
-        return false;
-    }
+    if (command)
+        return append_command(b, command, value);
     for (int p = 0; p < group->count; p++)
         if (!append_step(b, group->step[p]))
             return false;
