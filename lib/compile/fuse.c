@@ -478,7 +478,33 @@ static bool align_spaces(const tn__group *p, const tn__group *q, tn__cut *cut,
     return false;
 }
 
-/* Fuses groups x and y if that is possible. Returns false if memory runs out. */
+/* Fuses groups x and y over a common space if check_fusion allows it. Sets *why to
+ * the reason if not. Returns false if memory runs out. */
+static bool fuse_over(fusion *f, size_t x, size_t y, const tn__cut *cut,
+                      const tn__refinement *of_x, const tn__refinement *of_y,
+                      const char **why)
+{
+    tn__group *first = group_refined(f->group[x], cut, of_x);
+    tn__group *second = first ? group_refined(f->group[y], cut, of_y) : NULL;
+    if (!second) {
+        group_free(first);
+        return false;
+    }
+    *why = check_fusion(f, first, second, cut);
+    if (*why) {
+        group_free(first);
+        group_free(second);
+        return true;
+    }
+    append_parts(first, second);
+    first->refused = NULL;
+    replace(f, x, y, first);
+    return true;
+}
+
+/* Fuses groups x and y if that is possible, first with the elements of both in
+ * their order, then with those of one in another order. Returns false if memory
+ * runs out. */
 static bool try_fusion(fusion *f, size_t x, size_t y, bool reports)
 {
     if (x == y || !f->group[x] || !f->group[y] || f->dead[x] || f->dead[y])
@@ -489,43 +515,26 @@ static bool try_fusion(fusion *f, size_t x, size_t y, bool reports)
         y = swapped;
     }
     const tn__group *p = f->group[x], *q = f->group[y];
-    const char *why = NULL;
+    const size_t producer = p->step[p->count - 1];
+    const char *why = "they iterate over other elements";
+    bool done = true;
     tn__cut cut;
     tn__refinement of_p, of_q;
-    if (!p->can_fuse || !q->can_fuse)
+    if (!p->can_fuse || !q->can_fuse) {
         why = p->can_fuse ? q->refused : p->refused;
-    else if (something_between(f, x, y))
+    } else if (something_between(f, x, y)) {
         why = "other work has to run between them";
-    /* First in the order of the elements of both, then in another order. */
-    for (int way = 0; way < 2 && (!why || way == 1); way++) {
-        if (way == 0 ? !tn__cut_refine(&p->cut, &q->cut, &cut, &of_p, &of_q)
-                     : !p->can_fuse || !q->can_fuse ||
-                           something_between(f, x, y) ||
-                           !align_spaces(p, q, &cut, &of_p, &of_q)) {
-            why = why ? why : "they iterate over other elements";
-            continue;
-        }
-        tn__group *first = group_refined(p, &cut, &of_p);
-        tn__group *second = first ? group_refined(q, &cut, &of_q) : NULL;
-        if (!second) {
-            group_free(first);
-            return false;
-        }
-        why = check_fusion(f, first, second, &cut);
-        if (!why) {
-            append_parts(first, second);
-            first->refused = NULL;
-            replace(f, x, y, first);
-            return true;
-        }
-        group_free(first);
-        group_free(second);
+    } else {
+        if (tn__cut_refine(&p->cut, &q->cut, &cut, &of_p, &of_q))
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
+        if (done && why && align_spaces(p, q, &cut, &of_p, &of_q))
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
     }
-    if (reports && !f->group[y]->refused) {
+    if (done && why && reports && !f->group[y]->refused) {
         f->group[y]->refused = why;
-        f->group[y]->refused_step = p->step[p->count - 1];
+        f->group[y]->refused_step = producer;
     }
-    return true;
+    return done;
 }
 
 /* Fuses each step with the steps that wrote what it reads, then steps that read
