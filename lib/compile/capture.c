@@ -192,6 +192,24 @@ static bool describe_output(tn__capture *c, memory *all, size_t count,
     return true;
 }
 
+/* Rejects tensors that wrap the same memory: a program would take them for
+ * different memory. */
+static bool check_wrapped(const tn__record *record)
+{
+    for (size_t i = 0; i < record->kept_count; i++) {
+        const tn__storage *x = record->kept[i].object;
+        for (size_t k = 0; k < record->kept_count && x->wrapped; k++)
+            if (k != i && tn__storages_overlap(x, record->kept[k].object)) {
+                tn__fail(TN_ERR_STATE, "%s: two tensors of the function wrap the "
+                         "same memory (tn_tensor_wrap): make one of them a view "
+                         "of the other, or copy it (tn_clone)",
+                         record->recorder);
+                return false;
+            }
+    }
+    return true;
+}
+
 /* Finds the values of a finished recording. */
 static bool analyse(tn__capture *c, tn_tensor *const *in, int in_count,
                     tn_tensor *const *out, int out_count)
@@ -200,7 +218,7 @@ static bool analyse(tn__capture *c, tn_tensor *const *in, int in_count,
     memory *all = tn__calloc(record->kept_count + 1, sizeof *all);
     c->step = tn__calloc((size_t)record->count + 1, sizeof *c->step);
     c->output = tn__calloc((size_t)out_count + 1, sizeof *c->output);
-    bool done = all && c->step && c->output;
+    bool done = all && c->step && c->output && check_wrapped(record);
     for (size_t i = 0; done && i < record->kept_count; i++) {
         const tn__storage *storage = record->kept[i].object;
         const int64_t from = (int64_t)storage->block->offset;
@@ -308,7 +326,8 @@ tn__capture *tn__capture_call(const char *name, tn_device *device,
     tn__capture *c = tn__calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->record = tn__record_begin(device, tn__tensor_recorded_drop);
+    c->record = tn__record_begin(device, "compiled_run", "compiled_run",
+                                 tn__tensor_recorded_drop);
     if (!c->record) {
         tn__free(c);
         return NULL;

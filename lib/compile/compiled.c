@@ -270,19 +270,28 @@ static tn_status check_aliases(const tn_compiled *c, const plan *p,
                                tn_tensor *const *in, int in_count)
 {
     const tn__capture *capture = p->program->capture;
+    for (int i = 0; i < in_count; i++)
+        for (int k = 0; k < in_count && in[i]->storage->wrapped; k++)
+            if (in[i]->storage != in[k]->storage &&
+                tn__storages_overlap(in[i]->storage, in[k]->storage))
+                return tn__fail(TN_ERR_STATE, "compiled_run: {in}[%d] and in[%d] "
+                                "wrap the same memory (tn_tensor_wrap): make one "
+                                "of them a view of the other, or copy it "
+                                "(tn_clone)", i, k);
     for (size_t v = 0; v < capture->value_count; v++) {
         const tn__captured_value *value = &capture->value[v];
         if (!tn__value_is_fixed(value->kind))
             continue;
         for (int i = 0; i < in_count; i++) {
-            if (in[i]->storage != value->storage)
+            if (!tn__storages_overlap(in[i]->storage, value->storage))
                 continue;
             bool written = value->written;
             for (size_t w = 0; w < p->program->written_count; w++) {
                 const tn__captured_value *of =
                     &capture->value[p->program->written[w]];
                 written |= of->kind == TN__VALUE_INPUT &&
-                           in[of->index]->storage == value->storage;
+                           tn__storages_overlap(in[of->index]->storage,
+                                                value->storage);
             }
             if (written)
                 return tn__fail(TN_ERR_STATE,

@@ -157,7 +157,7 @@ tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,
                                 const char *what);
 tn_status tn__device_replay(tn_device *device,
                             const tn_graph_replay_extension *extension,
-                            tn_recorded *recorded);
+                            tn_recorded *recorded, const char *what);
 
 /* Counts one run of an operator that runs on the host (one with `host` in the
  * operator table). Fails if TENON_HOST_OPS=error or tn_host_ops_allow(false)

@@ -379,9 +379,8 @@ tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,
 
 tn_status tn__device_replay(tn_device *device,
                             const tn_graph_replay_extension *extension,
-                            tn_recorded *work)
+                            tn_recorded *work, const char *what)
 {
-    static const char what[] = "graph_replay";
     bool was_pending = tn__error_pending();
     uint64_t tag = begin(device, what);
     tn_status status = extension->run(device->queue, work, tag);

@@ -74,9 +74,9 @@ tn_mark *tn_mark_set(tn_device *device)
     if (!device)
         return NULL;
     if (tn__me.recording)
-        return tn__fail_null(TN_ERR_STATE, "mark_set: a graph is being "
-                                           "recorded; a replay would not reach "
-                                           "the mark");
+        return tn__fail_null(TN_ERR_STATE, "mark_set: work is being recorded (%s); a "
+                             "replay would not reach the mark",
+                             tn__me.recording->recorder);
     tn_mark *mark = tn__calloc(1, sizeof *mark);
     if (!mark)
         return NULL;

@@ -13,16 +13,19 @@
 
 /* ---- recording ---------------------------------------------------------- */
 
-tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept))
+tn__record *tn__record_begin(tn_device *device, const char *recorder,
+                             const char *replayer, void (*drop)(void *kept))
 {
     if (tn__me.recording)
-        return tn__fail_null(TN_ERR_STATE, "graph_record: this thread is "
-                             "already recording a graph: recordings cannot be "
-                             "nested");
+        return tn__fail_null(TN_ERR_STATE, "%s: this thread is already recording "
+                             "(%s): recordings cannot be nested", recorder,
+                             tn__me.recording->recorder);
     tn__record *record = tn__calloc(1, sizeof *record);
     if (!record)
         return NULL;
     record->device = device;
+    record->recorder = recorder;
+    record->replayer = replayer;
     record->last = &record->first;
     record->drop = drop;
     tn__me.recording = record;
@@ -65,9 +68,10 @@ tn_status tn__record_refuse_host(const tn_device *device, const char *what)
     if (!tn__me.recording || tn__me.recording->device != device)
         return TN_OK;
     return tn__fail(TN_ERR_STATE,
-                    "%s: a graph is being recorded, and a replay would not "
+                    "%s: work is being recorded (%s), and a replay would not "
                     "repeat what the host does with memory of %s: do it before "
-                    "or after tn_graph_record", what, device->name);
+                    "or after the recorded function", what,
+                    tn__me.recording->recorder, device->name);
 }
 
 void tn__record_late_begin(void)
@@ -89,9 +93,9 @@ static bool is_device(const tn_device *device, const char *what)
 {
     if (device == tn__me.recording->device)
         return true;
-    tn__fail(TN_ERR_STATE, "%s: a graph is being recorded on "
-             "%s; work for %s cannot be part of it", what,
-             tn__me.recording->device->name, device->name);
+    tn__fail(TN_ERR_STATE, "%s: work is being recorded on %s (%s); work for %s "
+             "cannot be part of it", what, tn__me.recording->device->name,
+             tn__me.recording->recorder, device->name);
     return false;
 }
 

@@ -20,6 +20,8 @@ struct tn__late_param {
 
 typedef struct tn__record {
     tn_device *device;
+    const char *recorder, *replayer; /* names of the calls, for messages:
+                                      * "graph_record", "graph_replay" */
     tn__command *first, **last; /* list of the commands in the order of
                                  * submission, owned */
     int64_t count;
@@ -56,11 +58,13 @@ typedef struct tn__record {
     const tn_graph_replay_extension *extension;
 } tn__record;
 
-/* Begins to record the work that this thread submits to the device. `drop`
- * releases the objects that are passed to tn__record_keep. Returns NULL with
- * TN_ERR_STATE if this thread is already recording, or with TN_ERR_MEMORY if
- * memory runs out. */
-tn__record *tn__record_begin(tn_device *device, void (*drop)(void *kept));
+/* Begins to record the work that this thread submits to the device. `recorder`
+ * and `replayer` are the names of the calls that record and replay the work, with
+ * static lifetime. `drop` releases the objects that are passed to tn__record_keep.
+ * Returns NULL with TN_ERR_STATE if this thread is already recording, or with
+ * TN_ERR_MEMORY if memory runs out. */
+tn__record *tn__record_begin(tn_device *device, const char *recorder,
+                             const char *replayer, void (*drop)(void *kept));
 /* Ends the recording of this thread. */
 void tn__record_end(tn__record *record);
 /* Lets the device capture the recorded commands, if it can (CUDA graphs).

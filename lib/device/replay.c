@@ -162,14 +162,15 @@ void tn__record_free(tn__record *record)
 
 /* ---- replay ------------------------------------------------------------- */
 
-static tn_status fail_index(const char *what, const tn_fault *fault)
+static tn_status fail_index(const tn__record *record, const char *what,
+                            const tn_fault *fault)
 {
     return tn__fail_outside(
         TN_ERR_INDEX,
         (tn__error_index){
             true, fault->index, 0, fault->extent, 1, {fault->position}},
-        "graph_replay: %s: index %" PRId64 " is outside of [0, %" PRId64 ")",
-        what, fault->index, fault->extent);
+        "%s: %s: index %" PRId64 " is outside of [0, %" PRId64 ")",
+        record->replayer, what, fault->index, fault->extent);
 }
 
 /* Gives a launch or an attention the random generator's seed and counter for
@@ -221,11 +222,11 @@ static tn_status command_run(const tn__record *record, tn__command *command)
             : tn__device_work(device, command->kind, &command->args,
                               command->what, NULL, &fault);
     if (status == TN_ERR_INDEX)
-        return fail_index(command->what, &fault);
+        return fail_index(record, command->what, &fault);
     if (status == TN_ERR_UNSUPPORTED)
-        return tn__fail(TN_ERR_STATE, "graph_replay: %s was done by an "
-                        "extension of %s that is masked now: enable it with "
-                        "tn_device_mask, or record again", command->what,
+        return tn__fail(TN_ERR_STATE, "%s: %s was done by an extension of %s that is "
+                        "masked now: enable it with tn_device_mask, or record "
+                        "again", record->replayer, command->what,
                         device->name);
     return status;
 }
@@ -240,7 +241,7 @@ tn_status tn__record_run(tn__record *record,
     for (tn__command *p = record->first; p && !status;) {
         if (segment && segment->first == p) {
             status = tn__device_replay(record->device, record->extension,
-                                       segment->recorded);
+                                       segment->recorded, record->replayer);
             p = (tn__command *)(uintptr_t)segment->end;
             segment = segment->next;
         } else {

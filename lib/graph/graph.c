@@ -47,7 +47,8 @@ static tn__record *record_step(const char *what, tn_graph_fn step,
         return tn__fail_null(TN_ERR_ARGUMENT, "%s: step is NULL", what);
     tn_device *device = tn_device_current();
     tn__record *record =
-        device ? tn__record_begin(device, tn__tensor_recorded_drop) : NULL;
+        device ? tn__record_begin(device, "graph_record", "graph_replay",
+                                  tn__tensor_recorded_drop) : NULL;
     if (!record)
         return NULL;
     tn_status status = run_step(what, step, context);

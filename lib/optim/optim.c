@@ -329,16 +329,16 @@ static tn_status step_one(tn__optim_group *group, int i)
     return status;
 }
 
-/* Rejects a step while a graph is being recorded: step counts and rates are
+/* Rejects a step while work is being recorded: step counts and rates are
  * computed on the host, so a replay would not update them. */
 static tn_status refuse_recording(void)
 {
     return tn_graph_is_recording()
                ? tn_error_refuse_argument(
                      TN_ERR_STATE, "optim_step", NULL,
-                     "a graph is being recorded, and a replay would not count "
-                     "the step: call it after tn_graph_record and after each "
-                     "tn_graph_replay")
+                     "work is being recorded, and a replay would not count the "
+                     "step: call it after the recorded function, and after "
+                     "each replay")
                : TN_OK;
 }
 

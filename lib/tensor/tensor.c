@@ -41,6 +41,14 @@ static tn__storage *storage_new(tn_device *device, tn__block *block,
     return storage;
 }
 
+bool tn__storages_overlap(const tn__storage *a, const tn__storage *b)
+{
+    const char *x = a->block->host, *y = b->block->host;
+    if (a == b || (!a->wrapped && !b->wrapped))
+        return a == b;
+    return x && y && x < y + b->bytes && y < x + a->bytes;
+}
+
 static bool give_reference(tn__storage *storage)
 {
     /* If this is the only reference, no other thread can add or release one. So

@@ -91,6 +91,10 @@ void tn__tensor_recorded(const tn_tensor *x);
  * function passed to tn__record_begin. */
 void tn__tensor_recorded_drop(void *storage);
 
+/* Returns whether two storages have memory in common: they are one storage, or the
+ * program has wrapped the same memory twice (tn_tensor_wrap). */
+bool tn__storages_overlap(const tn__storage *a, const tn__storage *b);
+
 /* Returns the tensor's device buffer, for arguments of plugin calls. */
 static inline tn_buffer *tn__tensor_buffer(const tn_tensor *x)
 {

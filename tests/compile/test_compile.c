@@ -380,6 +380,27 @@ static tn_status alternates(tn_tensor *const *in, int in_count, tn_tensor **out,
     return TN_OK;
 }
 
+/* Two tensors over the same memory of the program. */
+static void check_wrapped(void)
+{
+    static float memory[4] = {1, 2, 3, 4};
+    tn_scope *scope = tn_scope_open();
+    scaled s = {.number = 2};
+    tn_tensor *in[2], *y = NULL;
+    for (int i = 0; i < 2; i++)
+        in[i] = tn_tensor_wrap(memory, TN_F32, tn_dims(4), NULL, NULL);
+    if (!in[0]) {
+        skip(1, "the device cannot use memory of the program");
+        tn_error_clear();
+        tn_scope_close(scope);
+        return;
+    }
+    s.state = in[1];
+    tn_compiled_run(tn_compile(scale, &s), in, 1, &y, 1);
+    ok(!y && has("wrap the same memory"), "memory that is wrapped twice");
+    tn_scope_close(scope);
+}
+
 static void check_mistakes(void)
 {
     tn_scope *scope = tn_scope_open();
@@ -444,6 +465,7 @@ int main(void)
     check_numbers();
     check_guards();
     check_mistakes();
+    check_wrapped();
     check_checks();
     return done_testing();
 }

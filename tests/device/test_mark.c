@@ -76,7 +76,7 @@ static void test_mistakes(void)
         refused(tn_mark_elapsed(mark, tn_mark_set(other), &seconds) < 0,
                 TN_ERR_DEVICE, "marks are of", "marks of two devices");
     refused(!tn_graph_record(marks, tn_ones(tn_dims(3))), TN_ERR_STATE,
-            "a graph is being recorded", "a replay would set no mark");
+            "work is being recorded", "a replay would set no mark");
     tn_error_set(TN_ERR_ARGUMENT, "something before");
     ok(!tn_mark_set(NULL) && tn_mark_elapsed(mark, mark, &seconds) < 0,
        "none is set while an error is pending");

@@ -351,11 +351,11 @@ static void test_refusals(void)
     tn_tensor *x = tn_ones(tn_dims(3));
     job j;
     begin(&j);
-    refused(reads, x, "a graph is being recorded", "a number that is read");
-    refused(copies_in, x, "a graph is being recorded", "memory of the host");
+    refused(reads, x, "work is being recorded", "a number that is read");
+    refused(copies_in, x, "work is being recorded", "memory of the host");
     refused(optimizes, &j, "a replay would not count", "an optimizer's step");
     tn_drop(j.loss);
-    refused(nests, x, "already recording a graph", "a graph within a graph");
+    refused(nests, x, "already recording", "a graph within a graph");
     tn_tensor *wide = tn_ones(tn_dims(2, 3));
     refused(fails, wide, "inner sizes differ", "a step that fails");
     refused(NULL, x, "step is NULL", "no step");
