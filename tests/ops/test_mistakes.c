@@ -288,15 +288,14 @@ static void check_stored(void)
         double fits;
         const char *text;
     } row[] = {
-        {TN_U8, 256, 255, "256, but uint8 has numbers from 0 to 255 only"},
-        {TN_U8, -1, 0, "-1, but uint8 has numbers from 0 to 255 only"},
-        {TN_I8, 128, 127, "128, but int8 has numbers from -128 to 127 only"},
-        {TN_I8, -129, -128, "-129, but int8 has numbers from -128 to 127 only"},
+        {TN_U8, 256, 255, "256, but uint8 holds only 0 to 255"},
+        {TN_U8, -1, 0, "-1, but uint8 holds only 0 to 255"},
+        {TN_I8, 128, 127, "128, but int8 holds only -128 to 127"},
+        {TN_I8, -129, -128, "-129, but int8 holds only -128 to 127"},
         {TN_I16, 32768, 32767,
-         "32768, but int16 has numbers from -32768 to 32767 only"},
+         "32768, but int16 holds only -32768 to 32767"},
         {TN_I32, -2147483649.0, -2147483648.0,
-         "-2147483649, but int32 has numbers from -2147483648 to 2147483647 "
-         "only"},
+         "-2147483649, but int32 holds only -2147483648 to 2147483647"},
     };
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
         const tn_dtype dtype = row[k].dtype;
@@ -344,17 +343,17 @@ static void check_stored(void)
     }
     tn_tensor *y = tn_zeros(tn_dims(1), .dtype = TN_I64);
     refused(tn_fill_scalar(y, 1e20), TN_ERR_ARGUMENT,
-            "fill: value is 1e+20, but int64 has numbers from "
-            "-9223372036854775808 to 9223372036854775807 only");
+            "fill: value is 1e+20, but int64 holds only -9223372036854775808 "
+            "to 9223372036854775807");
     refused(tn_fill_scalar(y, 0x1p63), TN_ERR_ARGUMENT,
-            "fill: value is 9.223372036854776e+18, but int64 has numbers from "
-            "-9223372036854775808 to 9223372036854775807 only");
+            "fill: value is 9.223372036854776e+18, but int64 holds only "
+            "-9223372036854775808 to 9223372036854775807");
     refused(tn_fill_scalar(y, (double)NAN), TN_ERR_ARGUMENT,
-            "fill: value is nan, but int64 has numbers from "
-            "-9223372036854775808 to 9223372036854775807 only");
+            "fill: value is nan, but int64 holds only -9223372036854775808 to "
+            "9223372036854775807");
     refused(tn_full(tn_dims(1), (double)-INFINITY, .dtype = TN_I8),
-            TN_ERR_ARGUMENT, "full: fill_value is -inf, but int8 has numbers "
-            "from -128 to 127 only");
+            TN_ERR_ARGUMENT, "full: fill_value is -inf, but int8 holds only "
+            "-128 to 127");
     is_int(tn_item_int(tn_full(tn_dims(1), -0x1p63, .dtype = TN_I64)),
            INT64_MIN, "the smallest int64 as a double");
     is_int(tn_item_int(tn_full(tn_dims(1), 255.9, .dtype = TN_U8)), 255,
@@ -369,11 +368,9 @@ static void check_stored(void)
     is_int(tn_item_int(tn_max(tn_constant_pad_nd(y, tn_dims(1, 0), big))), big,
            "constant_pad_nd, too");
     refused(tn_arange(0, 300, 1, .dtype = TN_U8), TN_ERR_ARGUMENT,
-            "arange: the last number is 299, but uint8 has numbers from 0 to "
-            "255 only");
+            "arange: the last number is 299, but uint8 holds only 0 to 255");
     refused(tn_arange(-1, 3, 1, .dtype = TN_U8), TN_ERR_ARGUMENT,
-            "arange: the first number is -1, but uint8 has numbers from 0 to "
-            "255 only");
+            "arange: the first number is -1, but uint8 holds only 0 to 255");
     is_int(tn_item_int(tn_max(tn_arange(0, 256, 1, .dtype = TN_U8))), 255,
            "arange fills uint8");
     is_int(tn_item_int(tn_max(tn_arange(INT64_MAX - 2, INT64_MAX, 1))),
@@ -381,14 +378,11 @@ static void check_stored(void)
     is_int(tn_tensor_numel(tn_arange(300, 300, 1, .dtype = TN_U8)), 0,
            "an empty range may begin anywhere");
     refused(tn_linspace(0, 300, 2, .dtype = TN_U8), TN_ERR_ARGUMENT,
-            "linspace: the last number is 300, but uint8 has numbers from 0 to "
-            "255 only");
+            "linspace: the last number is 300, but uint8 holds only 0 to 255");
     refused(tn_logspace(0, 3, 4, 10, .dtype = TN_U8), TN_ERR_ARGUMENT,
-            "logspace: the last number is 1000, but uint8 has numbers from 0 "
-            "to 255 only");
+            "logspace: the last number is 1000, but uint8 holds only 0 to 255");
     refused(tn_randperm(257, .dtype = TN_U8), TN_ERR_ARGUMENT,
-            "randperm: the last number is 256, but uint8 has numbers from 0 "
-            "to 255 only");
+            "randperm: the last number is 256, but uint8 holds only 0 to 255");
     is_int(tn_item_int(tn_max(tn_randperm(256, .dtype = TN_U8))), 255,
            "randperm fills uint8");
     tn_tensor *eight = tn_full(tn_dims(1), 5, .dtype = TN_I8);
@@ -397,8 +391,8 @@ static void check_stored(void)
     is_int(tn_item_int(tn_hardtanh(eight, .min_val = -1e9, .max_val = 3.5)), 3,
            "hardtanh: doubles are truncated");
     refused(tn_hardtanh(eight, .min_val = 200, .max_val = 300),
-            TN_ERR_ARGUMENT, "hardtanh: min_val is 200, but int8 has numbers "
-            "from -128 to 127 only");
+            TN_ERR_ARGUMENT, "hardtanh: min_val is 200, but int8 holds only "
+            "-128 to 127");
 }
 
 static void check_values(void)

@@ -29,8 +29,8 @@ tn__check_limits(const char *name, const char *argument,
         return TN_OK;
     const char *shown = strchr(argument, ':');
     return tn__fail(TN_ERR_ARGUMENT,
-                    "%s: {%.*s:%s} is %.16g, but %s has numbers from %lld to "
-                    "%lld only", name, shown ? (int)(shown - argument) : 40,
+                    "%s: {%.*s:%s} is %.16g, but %s holds only %lld to %lld",
+                    name, shown ? (int)(shown - argument) : 40,
                     argument, shown ? shown + 1 : argument, x,
                     tn_dtype_name(dtype), (long long)low, (long long)high);
 }
