@@ -431,10 +431,10 @@ static void check_values(void)
     is_int(tn_item_int(tn_clamp_max_scalar(small, 3)), 3,
            "clamp_max: a bound within int8 does");
     refused(tn_clamp_min_scalar(small, 300), TN_ERR_ARGUMENT,
-            "clamp_min: min is 300, but int8 has numbers from -128 to 127 only");
+            "clamp_min: min is 300, but int8 holds only -128 to 127");
     refused(tn_clamp_max_scalar(tn_full(tn_dims(1), 5, .dtype = TN_U8), -1),
             TN_ERR_ARGUMENT,
-            "clamp_max: max is -1, but uint8 has numbers from 0 to 255 only");
+            "clamp_max: max is -1, but uint8 holds only 0 to 255");
     refused(tn_clamp_scalars(x, tn_none, tn_none), TN_ERR_ARGUMENT,
             "clamp: neither min nor max is given");
     refused(tn_arange(0, 5, -1), TN_ERR_ARGUMENT,
