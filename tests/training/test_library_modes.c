@@ -18,6 +18,9 @@
 static void images(void)
 {
     const double mean[] = {0.485, 0.456, 0.406}, wide[] = {0.229, 0.224, 0.225};
+    /* Transforms of images need memory that the CPU can use. */
+    tn_device *device = tn_device_current();
+    tn_device_set(tn_device_open("cpu"));
     tn_tensor *u8 = tn_randint(0, 256, tn_dims(3, 21, 29), .dtype = TN_U8);
     tn_tensor *f32 = tn_rand(tn_dims(3, 21, 29));
     record_tensor("resize of uint8", tn_image_resize(u8, 13, 37));
@@ -40,6 +43,7 @@ static void images(void)
                                          f32, .degrees = 30, .scale_max = 1.2));
     record_tensor("a picture for a classifier",
                   tn_image_prepare(u8, .resize = 18, .crop = 16));
+    tn_device_set(device);
     const double sizes[] = {31.5}, ratios[] = {0.5, 1.1};
     record_tensor("anchors", tn_anchors(2, 2, sizes, 1, .ratios = ratios,
                                         .ratio_count = 2));
