@@ -32,6 +32,8 @@ typedef struct tn__grouping {
 bool tn__group_steps(const tn__capture *capture, bool fuse,
                      tn__grouping *grouping);
 void tn__grouping_release(tn__grouping *grouping);
+/* Frees a group, which may be NULL. */
+void tn__group_free(tn__group *group);
 
 /* Makes the command that runs a group of several steps. Returns NULL without an
  * error if the group's kernels cannot be merged, and with the error recorded if
