@@ -79,7 +79,9 @@ static bool uses_of_command(tn__capture *c, tn__command *command, memory *all,
 {
     tn__access access[TN__ACCESS_MAX];
     tn__step *step = &c->step[c->step_count++];
-    *step = (tn__step){command, command->what, (uint32_t)c->use_count, 0};
+    *step = (tn__step){.command = command,
+                       .what = command->what,
+                       .first_use = (uint32_t)c->use_count};
     const int accesses = tn__command_accesses(command, access);
     for (int i = 0; i < accesses; i++) {
         memory *m = memory_at(all, count, *access[i].buffer, access[i].low);

@@ -51,6 +51,7 @@ typedef struct tn__step {
     tn__command *command; /* owned by the record */
     const char *what;     /* the operator */
     uint32_t first_use, use_count;
+    bool removed;         /* a pass has made the step unnecessary (passes.h) */
 } tn__step;
 
 /* How the function made one of its outputs: a view of a value. */
@@ -96,6 +97,11 @@ tn_status tn__compiled_call(const char *name, tn_device *device,
 /* Returns whether a launch's parameter is a number that each replay repeats: not
  * of a random draw, and not a late number. */
 bool tn__command_param_is_constant(const tn__command *command, uint32_t param);
+
+/* Returns whether two steps of a capture do the same work, with the same numbers,
+ * on operands with the same strides. Their memory is not compared. */
+bool tn__steps_are_equal(const tn__capture *capture, const tn__step *x,
+                         const tn__step *y);
 
 /* Compares two captures of one function with equal inputs. */
 enum {

@@ -30,7 +30,8 @@ bool tn__find_dead(const tn__capture *c, bool *dead)
         return false;
     for (size_t s = c->step_count; s-- > 0;) {
         const tn__step *step = &c->step[s];
-        bool needed = can_fail(step) || !step->use_count;
+        bool needed =
+            !step->removed && (can_fail(step) || !step->use_count);
         for (uint32_t u = 0; u < step->use_count && !needed; u++) {
             const tn__use *use = &c->use[step->first_use + u];
             const struct range *r = &read[use->value];

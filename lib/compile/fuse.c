@@ -163,7 +163,7 @@ static bool try_fusion(tn__window *f, size_t x, size_t y, bool reports)
 static bool fuse_all(tn__window *f)
 {
     const tn__value_use *list = f->use;
-    const size_t total = f->capture->use_count;
+    const size_t total = f->use_count;
     bool done = true;
     /* The producer of a use is the last earlier use that writes. */
     for (size_t i = 0; i < total && done; i++) {

@@ -4,6 +4,7 @@
 
 #include <compile/arena.h>
 #include <compile/fuse.h>
+#include <compile/passes.h>
 #include <compile/report.h>
 
 #include <base/error.h>
@@ -164,6 +165,10 @@ static bool keep_externals(building *b)
 static tn__replayed *finish(building *b, bool fuse, const char *name)
 {
     tn__grouping grouping = {NULL, 0};
+    if (fuse) {
+        tn__pass_repeats(b->capture);
+        tn__pass_copies(b->capture);
+    }
     bool done = b->program && b->life && tn__group_steps(b->capture, fuse,
                                                          &grouping);
     for (size_t g = 0; g < grouping.count && done; g++)

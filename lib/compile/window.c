@@ -7,14 +7,14 @@
 bool tn__window_list_uses(tn__window *f)
 {
     const tn__capture *c = f->capture;
-    f->use_of = tn__calloc(c->value_count + 2, sizeof *f->use_of);
+    f->use_of = tn__calloc(c->value_count + 3, sizeof *f->use_of);
     f->use = tn__calloc(c->use_count + 1, sizeof *f->use);
     if (!f->use_of || !f->use)
         return false;
     /* use_of[v + 1] is first where the next use of v is put. */
-    for (size_t u = 0; u < c->use_count; u++)
-        if (c->use[u].value + 2 <= c->value_count)
-            f->use_of[c->use[u].value + 2]++;
+    for (size_t s = 0; s < c->step_count; s++)
+        for (uint32_t u = 0; u < c->step[s].use_count; u++)
+            f->use_of[c->use[c->step[s].first_use + u].value + 2]++;
     for (size_t v = 0; v < c->value_count; v++)
         f->use_of[v + 1] += f->use_of[v];
     for (size_t s = 0; s < c->step_count; s++)
@@ -22,6 +22,7 @@ bool tn__window_list_uses(tn__window *f)
             const uint32_t use = c->step[s].first_use + u;
             const uint32_t value = c->use[use].value;
             f->use[f->use_of[value + 1]++] = (tn__value_use){value, use, s};
+            f->use_count++;
         }
     return true;
 }
@@ -31,7 +32,7 @@ bool tn__window_list_uses(tn__window *f)
 void tn__window_find_dependencies(tn__window *f)
 {
     const tn__value_use *list = f->use;
-    for (size_t i = 0; i < f->capture->use_count; i++)
+    for (size_t i = 0; i < f->use_count; i++)
         for (size_t j = i; j-- > 0 && list[j].value == list[i].value &&
                            tn__window_has(f, list[j].step);) {
             if (!tn__window_has(f, list[i].step))

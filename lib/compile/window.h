@@ -24,6 +24,7 @@ typedef struct tn__window {
     tn__set before;       /* before[i]: the groups that run before group i */
     bool *dead;           /* dead[i]: nothing reads what step first + i writes */
     tn__value_use *use;   /* the uses of all values, owned */
+    size_t use_count;
     size_t *use_of;       /* those of value v are use[use_of[v] .. use_of[v + 1]);
                            * owned */
 } tn__window;
