@@ -123,9 +123,20 @@ static bool fuse_over(tn__window *f, size_t x, size_t y, const tn__cut *cut,
     return true;
 }
 
-/* Fuses groups x and y if that is possible, first with the elements of both in
- * their order, then with those of one in another order. Returns false if memory
- * runs out. */
+/* Returns whether the elements of g can be the rows of another group: it draws no
+ * random numbers, which depend on the position of each element. */
+static bool can_run_per_row(const tn__group *g)
+{
+    for (int p = 0; p < g->count; p++)
+        for (int k = 0; k < g->part[p].operand_count; k++)
+            if (g->part[p].operand[k].value < 0)
+                return false;
+    return !g->cut.has_row;
+}
+
+/* Fuses groups x and y if that is possible: first with the elements of both in
+ * their order, then with those of one in another order, then with the elements
+ * of one as the rows of the other one. Returns false if memory runs out. */
 static bool try_fusion(tn__window *f, size_t x, size_t y, bool reports)
 {
     if (x == y || !f->group[x] || !f->group[y] || f->dead[x] || f->dead[y])
@@ -149,6 +160,12 @@ static bool try_fusion(tn__window *f, size_t x, size_t y, bool reports)
         if (tn__cut_refine(&p->cut, &q->cut, &cut, &of_p, &of_q))
             done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
         if (done && why && align_spaces(p, q, &cut, &of_p, &of_q))
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
+        else if (done && why && can_run_per_row(q) &&
+                 tn__cut_refine_rows(&p->cut, &q->cut, &cut, &of_p, &of_q))
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
+        else if (done && why && can_run_per_row(p) &&
+                 tn__cut_refine_rows(&q->cut, &p->cut, &cut, &of_q, &of_p))
             done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
     }
     if (done && why && reports && !f->group[y]->refused) {

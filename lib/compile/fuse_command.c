@@ -54,6 +54,7 @@ static bool add_inputs(assembly *a, int p)
     const tn__part *part = &a->group->part[p];
     tn__merge_part *to = &a->merge.part[p];
     to->kernel = part->kernel;
+    to->per_row = part->per_row;
     for (int i = 0; i < part->kernel->input_count; i++) {
         const tn__part_operand *x = &part->operand[i];
         to->input[i] = x->value >= 0 ? written_before(a, p, x) : 0;

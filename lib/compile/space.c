@@ -133,6 +133,27 @@ bool tn__cut_refine(const tn__cut *x, const tn__cut *y, tn__cut *fine,
     return true;
 }
 
+bool tn__cut_refine_rows(const tn__cut *x, const tn__cut *y, tn__cut *fine,
+                         tn__refinement *of_x, tn__refinement *of_y)
+{
+    tn__cut outer = *x;
+    outer.ndim = x->outer_ndim;
+    outer.has_row = false;
+    if (!x->has_row || y->has_row ||
+        !tn__cut_refine(&outer, y, fine, of_x, of_y) ||
+        fine->ndim + x->ndim - x->outer_ndim > TN_MAX_NDIM)
+        return false;
+    fine->has_row = true;
+    for (int d = x->outer_ndim; d < x->ndim; d++) {
+        const int at = fine->ndim++;
+        fine->extent[at] = x->extent[d];
+        of_x->of[at] = d;
+        of_x->times[at] = 1;
+        of_y->of[at] = -1;
+    }
+    return true;
+}
+
 /* Returns whether the pieces of dimension i of y cover it without gaps: sorted by
  * distance, each begins where the one before ends. */
 static bool pieces_cover(const tn__cut *x, const tn__refinement *by, int i,
@@ -183,10 +204,16 @@ bool tn__cut_align(const tn__cut *x, const int64_t *xs, const tn__cut *y,
 void tn__part_refine(tn__part *part, const tn__cut *fine,
                      const tn__refinement *by)
 {
+    for (int d = 0; d < fine->ndim; d++)
+        part->per_row |= by->of[d] < 0;
     for (int k = 0; k < part->operand_count; k++) {
         int64_t stride[TN_MAX_NDIM];
         for (int d = 0; d < fine->ndim; d++)
-            stride[d] = part->operand[k].stride[by->of[d]] * by->times[d];
+            stride[d] = by->of[d] < 0 ? 0
+                                      : part->operand[k].stride[by->of[d]] *
+                                            by->times[d];
+        if (part->per_row)
+            part->operand[k].level = TN_LEVEL_ROW;
         memcpy(part->operand[k].stride, stride,
                (size_t)fine->ndim * sizeof *stride);
     }
