@@ -123,13 +123,15 @@ static bool fuse_over(tn__window *f, size_t x, size_t y, const tn__cut *cut,
     return true;
 }
 
-/* Returns whether the elements of g can be the rows of another group: it draws no
- * random numbers, which depend on the position of each element. */
+/* Returns whether the elements of g can be the rows of another group: it neither
+ * draws random numbers, which depend on the position of each element, nor reads
+ * by index. */
 static bool can_run_per_row(const tn__group *g)
 {
     for (int p = 0; p < g->count; p++)
         for (int k = 0; k < g->part[p].operand_count; k++)
-            if (g->part[p].operand[k].value < 0)
+            if (g->part[p].operand[k].value < 0 ||
+                g->part[p].operand[k].indexed)
                 return false;
     return !g->cut.has_row;
 }

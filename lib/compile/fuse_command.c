@@ -198,7 +198,8 @@ static tn__command *make_command(const assembly *a, tn_device *device,
                                         : a->output[k - a->merge.input_count];
         operand[k] = *a->given[k];
         operand[k].stride = cut->ndim ? x->stride : none;
-        operand[k].index_stride = operand[k].index_extent = NULL;
+        if (!x->indexed)
+            operand[k].index_stride = operand[k].index_extent = NULL;
     }
     const tn__command *last = a->group->part[a->group->count - 1].command;
     const tn_launch launch = {

@@ -12,6 +12,9 @@ typedef struct tn__part_operand {
                     * an operand of offsets, the offset */
     uint8_t dtype, level;
     bool writes;
+    bool indexed;  /* which bytes an element reads depends on values, too */
+    int64_t index_low, index_high; /* how far an index can move the read, in
+                                    * bytes */
     int64_t stride[TN_MAX_NDIM]; /* in elements, for each dimension of the
                                   * space */
 } tn__part_operand;
@@ -69,8 +72,8 @@ bool tn__cut_align(const tn__cut *x, const int64_t *xs, const tn__cut *y,
 void tn__part_refine(tn__part *part, const tn__cut *fine,
                      const tn__refinement *by);
 
-/* Returns whether two operands are the same bytes at each element of the
- * space. */
+/* Returns whether two operands are the same bytes at each element of the space.
+ * Operands that are read by index are not. */
 bool tn__same_map(const tn__cut *cut, const tn__part_operand *x,
                   const tn__part_operand *y);
 /* Returns whether two operands use memory that overlaps, if the ranges from their
