@@ -140,6 +140,8 @@ typedef struct tn_compiled_counts {
                            * exist at the same time: no arena can be smaller */
     int64_t eager_bytes;  /* total size of all temporary tensors that the
                            * recorded work had */
+    int64_t peak_bytes;   /* the largest total size of those that existed at the
+                           * same time */
 } tn_compiled_counts;
 
 /* Fills *counts. Fails with TN_ERR_ARGUMENT if an argument is NULL or counts->size

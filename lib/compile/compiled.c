@@ -518,6 +518,7 @@ tn_status tn_compiled_read_counts(const tn_compiled *c,
         now.arena_bytes = (int64_t)program->arena_bytes;
         now.bound_bytes = (int64_t)program->bound_bytes;
         now.eager_bytes = (int64_t)program->eager_bytes;
+        now.peak_bytes = (int64_t)program->peak_bytes;
     }
     const size_t size = counts->size;
     memset(counts, 0, size);

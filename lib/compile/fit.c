@@ -203,7 +203,8 @@ static void count_operands(const tn__window *f, const tn__cut *cut,
 }
 
 const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
-                                const tn__group *y, const tn__cut *cut)
+                                const tn__group *y, const tn__cut *cut,
+                                bool apart)
 {
     int64_t shared = 0;
     int inputs, outputs;
@@ -228,7 +229,7 @@ const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
                                               &y->part[q].operand[k]);
     if (rows_x && rows_y && wired)
         return "both work on rows";
-    if (!shared)
+    if (!shared && !apart)
         return "they share no memory";
     if (x->count + y->count > TN__MERGE_MAX_PARTS)
         return "the fused kernel would have too many parts";

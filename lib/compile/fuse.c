@@ -103,7 +103,7 @@ static bool align_spaces(const tn__group *p, const tn__group *q, tn__cut *cut,
  * if not. Returns false if memory runs out. */
 static bool fuse_over(tn__window *f, size_t x, size_t y, const tn__cut *cut,
                       const tn__refinement *of_x, const tn__refinement *of_y,
-                      const char **why)
+                      bool apart, const char **why)
 {
     tn__group *first = group_refined(f->group[x], cut, of_x);
     tn__group *second = first ? group_refined(f->group[y], cut, of_y) : NULL;
@@ -111,7 +111,7 @@ static bool fuse_over(tn__window *f, size_t x, size_t y, const tn__cut *cut,
         tn__group_free(first);
         return false;
     }
-    *why = tn__fusion_refused(f, first, second, cut);
+    *why = tn__fusion_refused(f, first, second, cut, apart);
     if (*why) {
         tn__group_free(first);
         tn__group_free(second);
@@ -136,10 +136,9 @@ static bool can_run_per_row(const tn__group *g)
     return !g->cut.has_row;
 }
 
-/* Fuses groups x and y if that is possible: first with the elements of both in
- * their order, then with those of one in another order, then with the elements
- * of one as the rows of the other one. Returns false if memory runs out. */
-static bool try_fusion(tn__window *f, size_t x, size_t y, bool reports)
+/* The elements of both groups are taken in their order; then those of one in
+ * another order; then those of one as the rows of the other one. */
+bool tn__try_fusion(tn__window *f, size_t x, size_t y, int how)
 {
     if (x == y || !f->group[x] || !f->group[y] || f->dead[x] || f->dead[y])
         return true;
@@ -151,6 +150,7 @@ static bool try_fusion(tn__window *f, size_t x, size_t y, bool reports)
     const tn__group *p = f->group[x], *q = f->group[y];
     const size_t producer = p->step[p->count - 1];
     const char *why = "they iterate over other elements";
+    const bool apart = how == TN__FUSE_APART;
     bool done = true;
     tn__cut cut;
     tn__refinement of_p, of_q;
@@ -160,17 +160,18 @@ static bool try_fusion(tn__window *f, size_t x, size_t y, bool reports)
         why = "other work has to run between them";
     } else {
         if (tn__cut_refine(&p->cut, &q->cut, &cut, &of_p, &of_q))
-            done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why);
         if (done && why && align_spaces(p, q, &cut, &of_p, &of_q))
-            done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why);
         else if (done && why && can_run_per_row(q) &&
                  tn__cut_refine_rows(&p->cut, &q->cut, &cut, &of_p, &of_q))
-            done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why);
         else if (done && why && can_run_per_row(p) &&
                  tn__cut_refine_rows(&q->cut, &p->cut, &cut, &of_q, &of_p))
-            done = fuse_over(f, x, y, &cut, &of_p, &of_q, &why);
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why);
     }
-    if (done && why && reports && !f->group[y]->refused) {
+    if (done && why && how == TN__FUSE_CONSUMER &&
+        !f->group[y]->refused) {
         f->group[y]->refused = why;
         f->group[y]->refused_step = producer;
     }
@@ -178,8 +179,8 @@ static bool try_fusion(tn__window *f, size_t x, size_t y, bool reports)
 }
 
 /* Fuses each step with the steps that wrote what it reads, then steps that read
- * the same memory. */
-static bool fuse_all(tn__window *f)
+ * the same memory, then small steps. */
+static bool fuse_all(tn__window *f, int fusion)
 {
     const tn__value_use *list = f->use;
     const size_t total = f->use_count;
@@ -195,20 +196,22 @@ static bool fuse_all(tn__window *f)
             if (!y->writes || !tn__accesses_overlap(x, y) ||
                 list[j].step == list[i].step)
                 continue;
-            done = try_fusion(f, f->home[list[j].step - f->first],
-                              f->home[list[i].step - f->first], true);
+            done = tn__try_fusion(f, f->home[list[j].step - f->first],
+                                  f->home[list[i].step - f->first],
+                                  TN__FUSE_CONSUMER);
             break;
         }
     }
-    for (size_t i = 1; i < total && done; i++)
+    for (size_t i = 1; i < total && done && fusion > TN__FUSE_CHAINS; i++)
         if (list[i].value == list[i - 1].value &&
             tn__window_has(f, list[i].step) &&
             tn__window_has(f, list[i - 1].step) &&
             f->capture->use[list[i].use].access.reads &&
             f->capture->use[list[i - 1].use].access.reads)
-            done = try_fusion(f, f->home[list[i - 1].step - f->first],
-                              f->home[list[i].step - f->first], false);
-    return done;
+            done = tn__try_fusion(f, f->home[list[i - 1].step - f->first],
+                                  f->home[list[i].step - f->first],
+                                  TN__FUSE_SIBLING);
+    return done && (fusion < TN__FUSE_ALL || tn__fuse_neighbours(f));
 }
 
 /* ---- the groups of a window ------------------------------------------------ */
@@ -236,42 +239,77 @@ static bool make_groups(tn__window *f, bool fuse)
     return true;
 }
 
+static void window_release(tn__window *f)
+{
+    for (size_t i = 0; i < f->count && f->group; i++)
+        tn__group_free(f->group[i]);
+    tn__free(f->group);
+    tn__free(f->home);
+    tn__free(f->before);
+    tn__free(f->use);
+    tn__free(f->use_of);
+}
+
+/* Moves the groups to the grouping, in this order. */
+static void append_groups(tn__window *f, const size_t *order, size_t count,
+                          tn__grouping *grouping)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (f->dead[order[i]])
+            tn__group_free(f->group[order[i]]);
+        else
+            grouping->group[grouping->count++] = f->group[order[i]];
+        f->group[order[i]] = NULL;
+    }
+}
+
+/* Groups the steps of a window, and appends the groups if the largest total size
+ * of temporary values is at most `limit` bytes. *fits says whether it is. */
 static bool group_window(const tn__capture *capture, size_t first, size_t count,
-                         bool fuse, bool *dead, tn__grouping *grouping)
+                         int fusion, uint64_t limit, bool *dead,
+                         tn__grouping *grouping, bool *fits)
 {
     tn__window f = {.capture = capture, .first = first, .count = count,
-                .words = (count + 63) / 64, .dead = dead + first};
+                    .words = (count + 63) / 64, .dead = dead + first};
+    size_t *order = tn__calloc(count + 1, sizeof *order), left = 0;
     f.group = tn__calloc(count + 1, sizeof *f.group);
     f.home = tn__calloc(count + 1, sizeof *f.home);
     f.before = tn__calloc(count * f.words + 1, sizeof *f.before);
-    bool done = f.group && f.home && f.before && make_groups(&f, fuse) &&
+    uint64_t peak = 0;
+    bool done = order && f.group && f.home && f.before &&
+                make_groups(&f, fusion != TN__FUSE_NOTHING) &&
                 tn__window_list_uses(&f);
     if (done)
         tn__window_find_dependencies(&f);
-    done = done && (!fuse || fuse_all(&f)) &&
-           tn__window_append_in_order(&f, grouping);
-    for (size_t i = 0; i < count && f.group; i++)
-        tn__group_free(f.group[i]);
-    tn__free(f.group);
-    tn__free(f.home);
-    tn__free(f.before);
-    tn__free(f.use);
-    tn__free(f.use_of);
+    done = done && (fusion == TN__FUSE_NOTHING || fuse_all(&f, fusion)) &&
+           tn__window_order(&f, fusion, order, &peak);
+    *fits = peak <= limit;
+    for (size_t i = 0; i < count && done; i++)
+        left += f.group[i] != NULL;
+    if (done && *fits)
+        append_groups(&f, order, left, grouping);
+    window_release(&f);
+    tn__free(order);
     return done;
 }
 
-bool tn__group_steps(const tn__capture *capture, bool fuse,
+bool tn__group_steps(const tn__capture *capture, bool fuse, uint64_t limit,
                      tn__grouping *grouping)
 {
-    const size_t count = capture->step_count;
-    bool *dead = tn__calloc(count + 1, sizeof *dead);
+    const size_t steps = capture->step_count;
+    bool *dead = tn__calloc(steps + 1, sizeof *dead);
     *grouping = (tn__grouping){
-        .group = tn__calloc(count + 1, sizeof *grouping->group)};
+        .group = tn__calloc(steps + 1, sizeof *grouping->group)};
     bool done = dead && grouping->group && tn__find_dead(capture, dead);
-    for (size_t first = 0; first < count && done; first += WINDOW)
-        done = group_window(capture, first,
-                            count - first < WINDOW ? count - first : WINDOW,
-                            fuse, dead, grouping);
+    for (size_t first = 0; first < steps && done; first += WINDOW) {
+        const size_t count = steps - first < WINDOW ? steps - first : WINDOW;
+        int fusion = fuse ? TN__FUSE_ALL : TN__FUSE_NOTHING;
+        bool fits = false;
+        for (; done && !fits; fusion--)
+            done = group_window(capture, first, count, fusion,
+                                fusion == TN__FUSE_NOTHING ? UINT64_MAX : limit,
+                                dead, grouping, &fits);
+    }
     tn__free(dead);
     return done;
 }

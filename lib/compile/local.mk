@@ -7,6 +7,7 @@ libtenon_la_SOURCES += \
 	lib/compile/space.c lib/compile/space.h \
 	lib/compile/window.c lib/compile/window.h lib/compile/dead.c \
 	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fit.c \
+	lib/compile/neighbours.c lib/compile/order.c \
 	lib/compile/fuse_command.c \
 	lib/compile/arena.c lib/compile/arena.h \
 	lib/compile/program.c lib/compile/program.h \

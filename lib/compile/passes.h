@@ -28,6 +28,11 @@ typedef struct tn__step_range {
     size_t first, last;
 } tn__step_range;
 
+/* Returns the largest total size of temporary values that exist at one time, if
+ * each exists from the first step that uses it to the last. Returns 0 with the
+ * error recorded if memory runs out. */
+uint64_t tn__capture_peak(const tn__capture *capture);
+
 /* Returns false if no step uses the value. */
 bool tn__value_span(const tn__capture *capture, uint32_t value,
                     tn__step_range *span);

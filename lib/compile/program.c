@@ -165,12 +165,16 @@ static bool keep_externals(building *b)
 static tn__replayed *finish(building *b, bool fuse, const char *name)
 {
     tn__grouping grouping = {NULL, 0};
+    if (!b->program || !b->life)
+        return NULL;
+    b->program->peak_bytes = tn__capture_peak(b->capture);
     if (fuse) {
         tn__pass_repeats(b->capture);
         tn__pass_copies(b->capture);
     }
-    bool done = b->program && b->life && tn__group_steps(b->capture, fuse,
-                                                         &grouping);
+    bool done = !tn__error_pending() &&
+                tn__group_steps(b->capture, fuse, b->program->peak_bytes,
+                                &grouping);
     for (size_t g = 0; g < grouping.count && done; g++)
         done = append_group(b, grouping.group[g]);
     if (b->capture->step)

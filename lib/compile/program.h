@@ -27,6 +27,7 @@ typedef struct tn__replayed {
     tn_tensor *arena;     /* one reference; NULL if there are no temporaries */
     int64_t recorded, launches;
     uint64_t arena_bytes, bound_bytes, eager_bytes;
+    uint64_t peak_bytes;  /* of the recorded calls, without a change */
     char *text;           /* owned: the report (tn_compiled_text) */
 } tn__replayed;
 

@@ -2,6 +2,38 @@
  * two values be one. */
 #include <compile/passes.h>
 
+#include <base/memory.h>
+
+uint64_t tn__capture_peak(const tn__capture *c)
+{
+    int64_t *change = tn__calloc(c->step_count + 1, sizeof *change);
+    tn__step_range *range = tn__calloc(c->value_count + 1, sizeof *range);
+    bool *used = tn__calloc(c->value_count + 1, sizeof *used);
+    int64_t live = 0, peak = 0;
+    const bool done = change && range && used;
+    for (size_t s = 0; s < c->step_count && done; s++)
+        for (uint32_t u = 0; u < c->step[s].use_count; u++) {
+            const uint32_t v = c->use[c->step[s].first_use + u].value;
+            range[v].first = used[v] ? range[v].first : s;
+            range[v].last = s;
+            used[v] = true;
+        }
+    for (size_t v = 0; v < c->value_count && done; v++) {
+        if (!used[v] || c->value[v].kind != TN__VALUE_TEMPORARY)
+            continue;
+        change[range[v].first] += c->value[v].bytes;
+        change[range[v].last + 1] -= c->value[v].bytes;
+    }
+    for (size_t s = 0; s < c->step_count && done; s++) {
+        live += change[s];
+        peak = live > peak ? live : peak;
+    }
+    tn__free(change);
+    tn__free(range);
+    tn__free(used);
+    return (uint64_t)peak;
+}
+
 bool tn__value_span(const tn__capture *c, uint32_t value, tn__step_range *span)
 {
     bool found = false;

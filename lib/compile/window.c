@@ -1,7 +1,6 @@
-/* window.c: which groups must run before which, and in which order all run. */
+/* window.c: which groups must run before which. */
 #include <compile/window.h>
 
-#include <base/error.h>
 #include <base/memory.h>
 
 bool tn__window_list_uses(tn__window *f)
@@ -85,36 +84,4 @@ void tn__window_replace(tn__window *f, size_t x, size_t y, tn__group *whole)
         for (size_t w = 0; w < f->words; w++)
             tn__window_before(f, g)[w] |= tn__window_before(f, y)[w];
     }
-}
-
-/* Appends the groups of a window in an order in which they can run: of the
- * groups that can run next, the one with the lowest index is first. */
-bool tn__window_append_in_order(tn__window *f, tn__grouping *grouping)
-{
-    size_t left = 0;
-    for (size_t g = 0; g < f->count; g++)
-        left += f->group[g] != NULL;
-    for (; left > 0; left--) {
-        size_t next = f->count;
-        for (size_t g = 0; g < f->count && next == f->count; g++) {
-            bool ready = f->group[g] != NULL;
-            for (size_t b = 0; b < f->count && ready; b++)
-                ready = !(f->group[b] && b != g &&
-                          tn__must_run_before(f, b, g));
-            if (ready)
-                next = g;
-        }
-        if (next == f->count) {
-            tn__fail(TN_ERR_STATE, "compile: fused launches depend on each "
-                     "other; this is a fault of the library: report it, and "
-                     "compile with .fuse = false");
-            return false;
-        }
-        if (f->dead[next])
-            tn__group_free(f->group[next]);
-        else
-            grouping->group[grouping->count++] = f->group[next];
-        f->group[next] = NULL;
-    }
-    return true;
 }

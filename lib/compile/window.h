@@ -70,14 +70,37 @@ void tn__window_find_dependencies(tn__window *f);
 bool tn__window_between(const tn__window *f, size_t x, size_t y);
 /* Replaces groups x and y by `whole`, as group y. */
 void tn__window_replace(tn__window *f, size_t x, size_t y, tn__group *whole);
-/* Appends the groups in an order in which they can run, and frees the dead
- * ones. Records an error and returns false if there is no such order. */
-bool tn__window_append_in_order(tn__window *f, tn__grouping *grouping);
+/* Which groups are fused. Each constant includes those before it. */
+enum {
+    TN__FUSE_NOTHING,
+    TN__FUSE_CHAINS,   /* groups with those that compute what they read */
+    TN__FUSE_SIBLINGS, /* groups that read the same memory */
+    TN__FUSE_ALL       /* small groups that share no memory */
+};
+
+/* order.c: stores in order[] the indices of all groups in an order in which they
+ * can run, and in *peak the largest total size of temporary values that exist at
+ * one time. If nothing is fused, the order is that of the function. Records an
+ * error and returns false if memory runs out. */
+bool tn__window_order(const tn__window *f, int fusion, size_t *order,
+                      uint64_t *peak);
 
 /* fit.c: returns why groups x and y over a common space cannot be fused, or NULL
- * if they can. x runs before y. */
+ * if they can. x runs before y. If `apart` is true, they need not share memory. */
 const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
-                               const tn__group *y, const tn__cut *cut);
+                               const tn__group *y, const tn__cut *cut,
+                               bool apart);
+/* neighbours.c: fuses small groups that share no memory, to save their launches.
+ * Returns false if memory runs out. */
+bool tn__fuse_neighbours(tn__window *f);
+/* fuse.c: fuses groups x and y if that is possible. `how` says what is wanted.
+ * Returns false if memory runs out. */
+enum {
+    TN__FUSE_CONSUMER, /* the reason goes into the report if it is not possible */
+    TN__FUSE_SIBLING,
+    TN__FUSE_APART     /* the groups need not share memory */
+};
+bool tn__try_fusion(tn__window *f, size_t x, size_t y, int how);
 /* dead.c: sets dead[s] for each step s whose results nothing reads. Records an
  * error and returns false if memory runs out. */
 bool tn__find_dead(const tn__capture *capture, bool *dead);
