@@ -17,6 +17,10 @@
 #include <string.h>
 
 enum { WINDOW = 2048 };
+/* The bytes of launches that are fused only to save a launch, at most: a GPU with
+ * 1 TB/s needs 1 us for them, less than for the launch. If temporary values then
+ * need too much memory, half of that is tried, and so on. */
+enum { SMALL_BYTES = 1024 * 1024 };
 
 void tn__group_free(tn__group *g)
 {
@@ -211,7 +215,7 @@ static bool fuse_all(tn__window *f, int fusion)
             done = tn__try_fusion(f, f->home[list[i - 1].step - f->first],
                                   f->home[list[i].step - f->first],
                                   TN__FUSE_SIBLING);
-    return done && (fusion < TN__FUSE_ALL || tn__fuse_neighbours(f));
+    return done && (fusion < TN__FUSE_SMALL || tn__fuse_neighbours(f));
 }
 
 /* ---- the groups of a window ------------------------------------------------ */
@@ -270,7 +274,9 @@ static bool group_window(const tn__capture *capture, size_t first, size_t count,
                          tn__grouping *grouping, bool *fits)
 {
     tn__window f = {.capture = capture, .first = first, .count = count,
-                    .words = (count + 63) / 64, .dead = dead + first};
+                    .words = (count + 63) / 64, .dead = dead + first,
+                    .small_bytes = SMALL_BYTES >>
+                                   (TN__FUSE_LEVELS - 1 - fusion)};
     size_t *order = tn__calloc(count + 1, sizeof *order), left = 0;
     f.group = tn__calloc(count + 1, sizeof *f.group);
     f.home = tn__calloc(count + 1, sizeof *f.home);
@@ -303,7 +309,7 @@ bool tn__group_steps(const tn__capture *capture, bool fuse, uint64_t limit,
     bool done = dead && grouping->group && tn__find_dead(capture, dead);
     for (size_t first = 0; first < steps && done; first += WINDOW) {
         const size_t count = steps - first < WINDOW ? steps - first : WINDOW;
-        int fusion = fuse ? TN__FUSE_ALL : TN__FUSE_NOTHING;
+        int fusion = fuse ? TN__FUSE_LEVELS - 1 : TN__FUSE_NOTHING;
         bool fits = false;
         for (; done && !fits; fusion--)
             done = group_window(capture, first, count, fusion,

@@ -4,9 +4,6 @@
  * nothing, and the values that it reads would be needed for longer. */
 #include <compile/window.h>
 
-/* The bytes that a small group uses. At 50 GB/s, an A100 needs as long for them
- * as for a launch. */
-enum { SMALL_BYTES = 256 * 1024 };
 /* How many groups are tried for each group. */
 enum { TRIES = 32 };
 
@@ -18,10 +15,12 @@ static int64_t elements_of(const tn__group *g)
     return count;
 }
 
-/* Returns the bytes that a group reads and writes, at most. */
-static int64_t bytes_of(const tn__group *g)
+static bool is_small(const tn__window *f, size_t i)
 {
+    const tn__group *g = f->group[i];
     int64_t bytes = 0;
+    if (!g || f->dead[i] || !g->can_fuse)
+        return false;
     for (int p = 0; p < g->count; p++)
         for (int k = 0; k < g->part[p].operand_count; k++) {
             const tn__part_operand *o = &g->part[p].operand[k];
@@ -30,13 +29,20 @@ static int64_t bytes_of(const tn__group *g)
                 of_operand *= o->stride[d] ? g->cut.extent[d] : 1;
             bytes += of_operand;
         }
-    return bytes;
+    return bytes <= f->small_bytes;
 }
 
-static bool is_small(const tn__window *f, size_t i)
+/* Returns whether x and y can be one launch without that others have to wait for
+ * it: nothing between them needs x, so that x can run as late as y, or y needs
+ * nothing between them, so that it can run as early as x. */
+static bool are_near(const tn__window *f, size_t x, size_t y)
 {
-    return f->group[i] && !f->dead[i] && f->group[i]->can_fuse &&
-           bytes_of(f->group[i]) <= SMALL_BYTES;
+    bool late = true, early = true;
+    for (size_t g = x + 1; g < y && (late || early); g++) {
+        late = late && !(f->group[g] && tn__must_run_before(f, x, g));
+        early = early && !(f->group[g] && tn__must_run_before(f, g, y));
+    }
+    return late || early;
 }
 
 bool tn__fuse_neighbours(tn__window *f)
@@ -49,6 +55,8 @@ bool tn__fuse_neighbours(tn__window *f)
                 elements_of(f->group[x]) != elements_of(f->group[y]))
                 continue;
             tries++;
+            if (!are_near(f, x, y))
+                continue;
             if (!tn__try_fusion(f, x, y, TN__FUSE_APART))
                 return false;
         }

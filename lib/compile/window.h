@@ -20,6 +20,8 @@ typedef struct tn__window {
     size_t words;         /* of a set */
     tn__group **group;    /* group[i]: the group of step first + i, or NULL if it
                            * was fused into another one; owned */
+    int64_t small_bytes;  /* groups that use at most so many bytes are fused also
+                           * if they share no memory */
     size_t *home;         /* home[i]: the group that contains step first + i */
     tn__set before;       /* before[i]: the groups that run before group i */
     bool *dead;           /* dead[i]: nothing reads what step first + i writes */
@@ -75,7 +77,8 @@ enum {
     TN__FUSE_NOTHING,
     TN__FUSE_CHAINS,   /* groups with those that compute what they read */
     TN__FUSE_SIBLINGS, /* groups that read the same memory */
-    TN__FUSE_ALL       /* small groups that share no memory */
+    TN__FUSE_SMALL,    /* small groups that share no memory */
+    TN__FUSE_LEVELS = TN__FUSE_SMALL + 6 /* larger ones */
 };
 
 /* order.c: stores in order[] the indices of all groups in an order in which they
