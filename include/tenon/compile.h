@@ -81,11 +81,18 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
  *                TN_ERR_STATE and names the operator. Memory for two copies of
  *                these tensors is needed
  *   fuse         false keeps every launch as it was recorded
+ *   memory       how much memory temporary tensors should need: below 1, a part of
+ *                what the function needs at one time, otherwise bytes. To need
+ *                less, a program computes results of element-wise and row kernels
+ *                again in the backward pass instead of keeping them. If the target
+ *                cannot be reached, the program needs as little as was found. 0
+ *                computes nothing again
  *   name         a name for messages; NULL: "compiled function". It is copied */
 #define TN_COMPILE_OPTIONS_LIST(X)                                            \
     X(int64_t, plans, 8)                                                      \
     X(int64_t, check_every, 0)                                                \
     X(bool, fuse, true)                                                       \
+    X(double, memory, 0)                                                      \
     X(const char *, name, NULL)
 TN_OPTIONS_STRUCT(tn_compile, TN_COMPILE_OPTIONS_LIST);
 #define TN_COMPILE_OPTIONS                                                    \

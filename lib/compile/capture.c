@@ -218,7 +218,8 @@ static bool analyse(tn__capture *c, tn_tensor *const *in, int in_count,
 {
     const tn__record *record = c->record;
     memory *all = tn__calloc(record->kept_count + 1, sizeof *all);
-    c->step = tn__calloc((size_t)record->count + 1, sizeof *c->step);
+    c->step_room = (size_t)record->count + 1;
+    c->step = tn__calloc(c->step_room, sizeof *c->step);
     c->output = tn__calloc((size_t)out_count + 1, sizeof *c->output);
     bool done = all && c->step && c->output && check_wrapped(record);
     for (size_t i = 0; done && i < record->kept_count; i++) {

@@ -35,6 +35,8 @@ typedef struct tn__captured_value {
     int64_t origin;       /* where the value begins in its buffer, in bytes. For
                            * an INPUT it is the input's element 0 */
     bool written;
+    bool again;           /* a value of the function that is computed once more
+                           * (recompute.c) */
     int bases;            /* how many outputs have a view of the value as their
                            * base */
 } tn__captured_value;
@@ -51,6 +53,8 @@ typedef struct tn__step {
     tn__command *command; /* owned by the record */
     const char *what;     /* the operator */
     uint32_t first_use, use_count;
+    const tn__command *after; /* a command that must run before the step; NULL:
+                               * none but those that its operands need */
     bool removed;         /* a pass has made the step unnecessary (passes.h) */
 } tn__step;
 
@@ -71,7 +75,7 @@ typedef struct tn__capture {
     tn__captured_value *value;
     tn__output *output;
     size_t step_count, use_count, value_count, output_count;
-    size_t use_room, value_room;
+    size_t step_room, use_room, value_room;
 } tn__capture;
 
 /* Calls fn as an ordinary call on `device`, and records the device work that it

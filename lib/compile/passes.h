@@ -1,5 +1,5 @@
-/* passes.h: changes of a capture before its launches are fused. Each pass keeps
- * the steps in their order, and marks those that are not needed any more. */
+/* passes.h: changes of a capture before its launches are fused. The order of the
+ * steps stays a valid order; steps that are not needed any more are marked. */
 #ifndef TN_LIB_COMPILE_PASSES_H
 #define TN_LIB_COMPILE_PASSES_H
 
@@ -13,6 +13,12 @@ void tn__pass_repeats(tn__capture *capture);
 /* copies.c: removes copies whose source can be computed at the place of the copy,
  * or whose copy can be read at the place of the source. */
 void tn__pass_copies(tn__capture *capture);
+
+/* recompute.c: lets temporary values be computed again instead of being kept, until
+ * the largest total size of temporary values is at most `target` bytes, or nothing
+ * is left to do. Sets *count to the number of launches that are added. Records an
+ * error and returns false if memory runs out. */
+bool tn__pass_recompute(tn__capture *capture, uint64_t target, int64_t *count);
 
 /* Removes a step, which then has no uses. */
 static inline void tn__step_remove(tn__step *step)

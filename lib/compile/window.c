@@ -45,6 +45,12 @@ void tn__window_find_dependencies(tn__window *f)
                 tn__set_put(tn__window_before(f, list[i].step - f->first),
                             list[j].step - f->first);
         }
+    for (size_t i = 0; i < f->count; i++) {
+        const tn__command *after = f->capture->step[f->first + i].after;
+        for (size_t j = 0; j < i && after && !f->dead[i]; j++)
+            if (f->capture->step[f->first + j].command == after && !f->dead[j])
+                tn__set_put(tn__window_before(f, i), j);
+    }
     for (size_t i = 0; i < f->count; i++)
         for (size_t j = 0; j < i; j++)
             if (tn__must_run_before(f, j, i))

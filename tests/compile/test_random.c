@@ -272,7 +272,8 @@ static bool check_function(uint64_t seed, int64_t *recorded, int64_t *launches)
     tn_manual_seed(seed);
     eager.state = tn_randn(tn_dims(eager.rows, eager.columns));
     fast.state = tn_clone(eager.state);
-    tn_compiled *compiled = tn_compile(run, &fast, .fuse = seed % 8 != 7);
+    tn_compiled *compiled = tn_compile(run, &fast, .fuse = seed % 8 != 7,
+                                       .memory = seed % 3 == 1 ? 0.3 : 0);
     for (int call = 0; call < 5 && same && !tn_error(); call++) {
         tn_scope *inner = tn_scope_open();
         tn_tensor *in[2] = {tn_randn(tn_dims(eager.rows, eager.columns)),
