@@ -108,8 +108,9 @@ static bool can_read_there(const tn__capture *c, const copy *x)
                               span.last, x->step, false);
 }
 
-void tn__pass_copies(tn__capture *c)
+int64_t tn__pass_copies(tn__capture *c)
 {
+    int64_t count = 0;
     for (size_t s = 0; s < c->step_count; s++) {
         copy x;
         if (!is_copy(c, s, &x))
@@ -122,5 +123,7 @@ void tn__pass_copies(tn__capture *c)
         else
             continue;
         tn__step_remove(&c->step[s]);
+        count++;
     }
+    return count;
 }

@@ -203,11 +203,12 @@ static void count_operands(const tn__window *f, const tn__cut *cut,
 }
 
 const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
-                                const tn__group *y, const tn__cut *cut,
-                                bool apart)
+                               const tn__group *y, const tn__cut *cut,
+                                bool apart, tn__cost *cost)
 {
     int64_t shared = 0;
     int inputs, outputs;
+    *cost = (tn__cost){0};
     bool rows_x = false, rows_y = false, wired = false;
     for (int p = 0; p < x->count; p++)
         for (int q = 0; q < y->count; q++) {
@@ -241,7 +242,9 @@ const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
     count_operands(f, cut, x, y, &inputs, &outputs);
     if (inputs > TN__KERNEL_MAX_INPUTS || outputs > TN__KERNEL_MAX_OUTPUTS)
         return "the fused kernel would have too many operands";
-    if (rows_y && wired && computed_again(cut, x, y) > 2 * shared)
-        return "its rows would be computed several times";
-    return NULL;
+    const int64_t again = rows_y && wired ? computed_again(cut, x, y) : 0;
+    if (again <= 2 * shared)
+        return NULL;
+    *cost = (tn__cost){again, shared};
+    return "its rows would be computed several times";
 }

@@ -21,6 +21,10 @@ enum { WINDOW = 2048 };
  * 1 TB/s needs 1 us for them, less than for the launch. If temporary values then
  * need too much memory, half of that is tried, and so on. */
 enum { SMALL_BYTES = 1024 * 1024 };
+/* How many groups of a window are given up to save memory, at most. */
+enum { MAX_RETRIES = 64 };
+/* The colour of a step that is not fused. */
+enum { ALONE = 1 };
 
 void tn__group_free(tn__group *g)
 {
@@ -107,7 +111,7 @@ static bool align_spaces(const tn__group *p, const tn__group *q, tn__cut *cut,
  * if not. Returns false if memory runs out. */
 static bool fuse_over(tn__window *f, size_t x, size_t y, const tn__cut *cut,
                       const tn__refinement *of_x, const tn__refinement *of_y,
-                      bool apart, const char **why)
+                      bool apart, const char **why, tn__cost *cost)
 {
     tn__group *first = group_refined(f->group[x], cut, of_x);
     tn__group *second = first ? group_refined(f->group[y], cut, of_y) : NULL;
@@ -115,12 +119,13 @@ static bool fuse_over(tn__window *f, size_t x, size_t y, const tn__cut *cut,
         tn__group_free(first);
         return false;
     }
-    *why = tn__fusion_refused(f, first, second, cut, apart);
+    *why = tn__fusion_refused(f, first, second, cut, apart, cost);
     if (*why) {
         tn__group_free(first);
         tn__group_free(second);
         return true;
     }
+    first->colour = first->colour ? first->colour : second->colour;
     append_parts(first, second);
     first->refused = NULL;
     tn__window_replace(f, x, y, first);
@@ -156,27 +161,35 @@ bool tn__try_fusion(tn__window *f, size_t x, size_t y, int how)
     const char *why = "they iterate over other elements";
     const bool apart = how == TN__FUSE_APART;
     bool done = true;
+    tn__cost cost = {0};
     tn__cut cut;
     tn__refinement of_p, of_q;
     if (!p->can_fuse || !q->can_fuse) {
         why = p->can_fuse ? q->refused : p->refused;
+    } else if (p->colour && q->colour && p->colour != q->colour) {
+        why = "what it reads would be kept for too long";
     } else if (tn__window_between(f, x, y)) {
         why = "other work has to run between them";
     } else {
         if (tn__cut_refine(&p->cut, &q->cut, &cut, &of_p, &of_q))
-            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why);
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why,
+                             &cost);
         if (done && why && align_spaces(p, q, &cut, &of_p, &of_q))
-            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why);
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why,
+                             &cost);
         else if (done && why && can_run_per_row(q) &&
                  tn__cut_refine_rows(&p->cut, &q->cut, &cut, &of_p, &of_q))
-            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why);
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why,
+                             &cost);
         else if (done && why && can_run_per_row(p) &&
                  tn__cut_refine_rows(&q->cut, &p->cut, &cut, &of_q, &of_p))
-            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why);
+            done = fuse_over(f, x, y, &cut, &of_p, &of_q, apart, &why,
+                             &cost);
     }
     if (done && why && how == TN__FUSE_CONSUMER &&
         !f->group[y]->refused) {
         f->group[y]->refused = why;
+        f->group[y]->cost = cost;
         f->group[y]->refused_step = producer;
     }
     return done;
@@ -232,9 +245,12 @@ static bool make_groups(tn__window *f, bool fuse)
         g->count = 1;
         const char *why = NULL;
         g->can_fuse =
-            fuse && !f->dead[i] &&
+            fuse && !f->dead[i] && f->colour[i] != ALONE &&
             tn__part_of_step(f->capture, &f->capture->step[f->first + i],
                              &g->part[0], &g->cut, &why);
+        if (f->colour[i] == ALONE)
+            why = "fused, it would need more memory at one time";
+        g->colour = f->colour[i];
         g->refused = why;
         g->refused_step = f->first + i;
         if (fuse && !f->dead[i] && !g->can_fuse && !why)
@@ -243,15 +259,12 @@ static bool make_groups(tn__window *f, bool fuse)
     return true;
 }
 
-static void window_release(tn__window *f)
+static void free_groups(tn__window *f)
 {
-    for (size_t i = 0; i < f->count && f->group; i++)
+    for (size_t i = 0; i < f->count; i++) {
         tn__group_free(f->group[i]);
-    tn__free(f->group);
-    tn__free(f->home);
-    tn__free(f->before);
-    tn__free(f->use);
-    tn__free(f->use_of);
+        f->group[i] = NULL;
+    }
 }
 
 /* Moves the groups to the grouping, in this order. */
@@ -267,35 +280,100 @@ static void append_groups(tn__window *f, const size_t *order, size_t count,
     }
 }
 
-/* Groups the steps of a window, and appends the groups if the largest total size
- * of temporary values is at most `limit` bytes. *fits says whether it is. */
-static bool group_window(const tn__capture *capture, size_t first, size_t count,
-                         int fusion, uint64_t limit, bool *dead,
+/* Finds the group that has steps before and behind step `at` and the longest way
+ * between them: the values that it reads are kept for it. Returns the number of
+ * groups if there is none. */
+static size_t find_split(const tn__window *f, size_t at)
+{
+    size_t found = f->count, longest = 0;
+    for (size_t g = 0; g < f->count; g++) {
+        size_t before = 0, behind = SIZE_MAX;
+        if (!f->group[g] || f->dead[g])
+            continue;
+        for (int p = 0; p < f->group[g]->count; p++) {
+            const size_t step = f->group[g]->step[p] - f->first;
+            if (step < at)
+                before = step + 1 > before ? step + 1 : before;
+            else
+                behind = step < behind ? step : behind;
+        }
+        if (before && behind != SIZE_MAX && behind - before >= longest) {
+            longest = behind - before;
+            found = g;
+        }
+    }
+    return found;
+}
+
+/* After a grouping that needs too much memory when group `at` runs: lets the next
+ * one split a group there, or keep the steps of group `at` single. Returns false
+ * if there is nothing to try. */
+static bool give_up_fusion(tn__window *f, size_t at)
+{
+    const size_t split = find_split(f, at);
+    const size_t given = split < f->count ? split : at;
+    if (f->group[given]->count == 1 || f->retries == MAX_RETRIES)
+        return false;
+    f->retries++;
+    for (int p = 0; p < f->group[given]->count; p++) {
+        const size_t step = f->group[given]->step[p] - f->first;
+        f->colour[step] = split == f->count ? ALONE
+                          : step < at       ? 2 * f->retries
+                                            : 2 * f->retries + 1;
+    }
+    return true;
+}
+
+/* Groups the steps of a window. If the temporary values then need more than `limit`
+ * bytes at one time, a fusion is given up, or, if there is none to give up, *level,
+ * which says what is fused, is lowered: *fits is false, and the caller tries
+ * again. */
+static bool group_window(tn__window *f, int *level, uint64_t limit,
                          tn__grouping *grouping, bool *fits)
 {
+    size_t *order = tn__calloc(f->count + 1, sizeof *order), left = 0, at = 0;
+    uint64_t peak = 0;
+    const bool fuse = *level != TN__FUSE_NOTHING;
+    f->small_bytes = SMALL_BYTES >> (TN__FUSE_LEVELS - 1 - *level);
+    memset(f->before, 0, f->count * f->words * sizeof *f->before);
+    bool done = order && make_groups(f, fuse);
+    if (done)
+        tn__window_find_dependencies(f);
+    done = done && (!fuse || fuse_all(f, *level)) &&
+           tn__window_order(f, *level, order, &peak, &at);
+    *fits = peak <= limit || !fuse;
+    for (size_t i = 0; i < f->count && done; i++)
+        left += f->group[i] != NULL;
+    if (done && *fits)
+        append_groups(f, order, left, grouping);
+    else if (done && !give_up_fusion(f, at))
+        --*level;
+    free_groups(f);
+    tn__free(order);
+    return done;
+}
+
+static bool group_steps(const tn__capture *capture, size_t first, size_t count,
+                        bool fuse, uint64_t limit, bool *dead,
+                        tn__grouping *grouping)
+{
     tn__window f = {.capture = capture, .first = first, .count = count,
-                    .words = (count + 63) / 64, .dead = dead + first,
-                    .small_bytes = SMALL_BYTES >>
-                                   (TN__FUSE_LEVELS - 1 - fusion)};
-    size_t *order = tn__calloc(count + 1, sizeof *order), left = 0;
+                    .words = (count + 63) / 64, .dead = dead + first};
     f.group = tn__calloc(count + 1, sizeof *f.group);
     f.home = tn__calloc(count + 1, sizeof *f.home);
+    f.colour = tn__calloc(count + 1, sizeof *f.colour);
     f.before = tn__calloc(count * f.words + 1, sizeof *f.before);
-    uint64_t peak = 0;
-    bool done = order && f.group && f.home && f.before &&
-                make_groups(&f, fusion != TN__FUSE_NOTHING) &&
+    bool done = f.group && f.home && f.colour && f.before &&
                 tn__window_list_uses(&f);
-    if (done)
-        tn__window_find_dependencies(&f);
-    done = done && (fusion == TN__FUSE_NOTHING || fuse_all(&f, fusion)) &&
-           tn__window_order(&f, fusion, order, &peak);
-    *fits = peak <= limit;
-    for (size_t i = 0; i < count && done; i++)
-        left += f.group[i] != NULL;
-    if (done && *fits)
-        append_groups(&f, order, left, grouping);
-    window_release(&f);
-    tn__free(order);
+    int level = fuse ? TN__FUSE_LEVELS - 1 : TN__FUSE_NOTHING;
+    for (bool fits = false; done && !fits;)
+        done = group_window(&f, &level, limit, grouping, &fits);
+    tn__free(f.group);
+    tn__free(f.home);
+    tn__free(f.colour);
+    tn__free(f.before);
+    tn__free(f.use);
+    tn__free(f.use_of);
     return done;
 }
 
@@ -307,15 +385,10 @@ bool tn__group_steps(const tn__capture *capture, bool fuse, uint64_t limit,
     *grouping = (tn__grouping){
         .group = tn__calloc(steps + 1, sizeof *grouping->group)};
     bool done = dead && grouping->group && tn__find_dead(capture, dead);
-    for (size_t first = 0; first < steps && done; first += WINDOW) {
-        const size_t count = steps - first < WINDOW ? steps - first : WINDOW;
-        int fusion = fuse ? TN__FUSE_LEVELS - 1 : TN__FUSE_NOTHING;
-        bool fits = false;
-        for (; done && !fits; fusion--)
-            done = group_window(capture, first, count, fusion,
-                                fusion == TN__FUSE_NOTHING ? UINT64_MAX : limit,
-                                dead, grouping, &fits);
-    }
+    for (size_t first = 0; first < steps && done; first += WINDOW)
+        done = group_steps(capture, first,
+                           steps - first < WINDOW ? steps - first : WINDOW,
+                           fuse, limit, dead, grouping);
     tn__free(dead);
     return done;
 }

@@ -6,6 +6,13 @@
 #include <compile/space.h>
 #include <kernel/merge.h>
 
+/* Why a fusion would cost more than it saves, for each element: the instructions
+ * that would run once more, and the bytes that would not be moved. Both are 0 if
+ * a fusion is not possible for another reason. */
+typedef struct tn__cost {
+    int64_t instructions, bytes;
+} tn__cost;
+
 /* Launches that become one launch. A group of one step is not changed. */
 typedef struct tn__group {
     size_t step[TN__MERGE_MAX_PARTS]; /* the steps, in an order in which they can
@@ -14,8 +21,10 @@ typedef struct tn__group {
     bool can_fuse;        /* false: part and cut are not set */
     tn__part part[TN__MERGE_MAX_PARTS];
     tn__cut cut;
+    int colour;           /* that of its steps (window.h) */
     const char *refused;  /* why it is not fused with the producer of an input;
                            * NULL if it is, or has none */
+    tn__cost cost;
     size_t refused_step;  /* the last step of that producer */
 } tn__group;
 

@@ -32,6 +32,8 @@ typedef struct scheduler {
     size_t *users;    /* users[v]: how many groups use value v */
     size_t *left_users; /* those that have not run */
     uint64_t peak;
+    size_t peak_group, best_group; /* the group that needs the peak, now and in
+                                    * the best order */
 } scheduler;
 
 static bool is_live(const tn__window *f, size_t g)
@@ -139,7 +141,10 @@ static uint64_t find_order(scheduler *s, int rule)
             return UINT64_MAX;
         change_of(s, next, &needs, &frees);
         live += needs;
-        peak = live > peak ? live : peak;
+        if (live > peak) {
+            peak = live;
+            s->peak_group = next;
+        }
         live -= frees;
         for (size_t i = s->value_of[next]; i < s->value_of[next + 1]; i++)
             if (s->users[s->value[i]])
@@ -185,7 +190,7 @@ static bool scheduler_init(scheduler *s, const tn__window *f)
 }
 
 bool tn__window_order(const tn__window *f, int fusion, size_t *order,
-                      uint64_t *peak)
+                      uint64_t *peak, size_t *peak_group)
 {
     scheduler s;
     bool done = scheduler_init(&s, f);
@@ -195,6 +200,7 @@ bool tn__window_order(const tn__window *f, int fusion, size_t *order,
         if (of_rule >= s.peak)
             continue;
         s.peak = of_rule;
+        s.best_group = s.peak_group;
         memcpy(s.best, s.order, s.left * sizeof *s.order);
     }
     if (done && s.peak == UINT64_MAX && s.left) {
@@ -206,6 +212,7 @@ bool tn__window_order(const tn__window *f, int fusion, size_t *order,
     if (done && s.left)
         memcpy(order, s.best, s.left * sizeof *order);
     *peak = s.left ? s.peak : 0;
+    *peak_group = s.best_group;
     scheduler_release(&s);
     return done;
 }

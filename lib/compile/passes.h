@@ -7,12 +7,13 @@
 
 /* repeats.c: removes a step that computes what an earlier step has computed of
  * the same numbers, and lets the later steps read the earlier result (common
- * subexpressions). */
-void tn__pass_repeats(tn__capture *capture);
+ * subexpressions). Returns how many it removes. */
+int64_t tn__pass_repeats(tn__capture *capture);
 
 /* copies.c: removes copies whose source can be computed at the place of the copy,
- * or whose copy can be read at the place of the source. */
-void tn__pass_copies(tn__capture *capture);
+ * or whose copy can be read at the place of the source. Returns how many it
+ * removes. */
+int64_t tn__pass_copies(tn__capture *capture);
 
 /* recompute.c: lets temporary values be computed again instead of being kept, until
  * the largest total size of temporary values is at most `target` bytes, or nothing

@@ -12,6 +12,7 @@
 #include <base/object.h>
 #include <ops/random/random.h>
 
+#include <assert.h>
 #include <string.h>
 
 /* A program that is being made. */
@@ -130,6 +131,7 @@ static bool make_arena(building *b)
     p->arena = tn__tensor_new(device, TN_U8, 1, &bytes, "compile");
     if (!p->arena)
         return false;
+    assert(!tn__arena_overlaps(b->life, b->capture->value_count));
     for (size_t i = 0; i < b->place_count; i++) {
         const tn__move *m = &b->place[i];
         const tn__block *block = p->arena->storage->block;
@@ -164,13 +166,17 @@ static bool keep_externals(building *b)
 }
 
 /* Computes values again, if the temporary values need more than `memory` bytes, or,
- * if it is below 1, more than this part of what the recorded calls need. */
-static bool recompute(building *b, double memory)
+ * if it is below 1, more than this part of what the recorded calls need. Lowers
+ * *limit to what they need then. */
+static bool recompute(building *b, double memory, uint64_t *limit)
 {
     const double bytes =
         memory < 1 ? memory * (double)b->program->peak_bytes : memory;
     const bool done = tn__pass_recompute(b->capture, (uint64_t)bytes,
-                                         &b->program->repeated);
+                                         &b->program->recomputed);
+    uint64_t reached = tn__capture_peak(b->capture);
+    reached = reached < (uint64_t)bytes ? (uint64_t)bytes : reached;
+    *limit = reached < *limit ? reached : *limit;
     tn__lifetime *life =
         done ? tn__calloc(b->capture->value_count + 1, sizeof *life) : NULL;
     if (!life)
@@ -188,15 +194,13 @@ static tn__replayed *finish(building *b, bool fuse, double memory,
         return NULL;
     b->program->peak_bytes = tn__capture_peak(b->capture);
     if (fuse) {
-        tn__pass_repeats(b->capture);
-        tn__pass_copies(b->capture);
+        b->program->repeats = tn__pass_repeats(b->capture);
+        b->program->copies = tn__pass_copies(b->capture);
     }
     b->program->recorded = (int64_t)b->capture->step_count;
-    if (memory > 0 && !recompute(b, memory))
+    uint64_t limit = b->program->peak_bytes;
+    if (memory > 0 && !recompute(b, memory, &limit))
         return NULL;
-    uint64_t limit = tn__capture_peak(b->capture);
-    if (b->program->peak_bytes < limit)
-        limit = b->program->peak_bytes;
     bool done = !tn__error_pending() &&
                 tn__group_steps(b->capture, fuse, limit, &grouping);
     for (size_t g = 0; g < grouping.count && done; g++)

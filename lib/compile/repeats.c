@@ -62,8 +62,9 @@ static bool repeats(const tn__capture *c, size_t x, size_t y)
     return reads && writes;
 }
 
-void tn__pass_repeats(tn__capture *c)
+int64_t tn__pass_repeats(tn__capture *c)
 {
+    int64_t count = 0;
     for (size_t y = 1; y < c->step_count; y++) {
         const tn__step *step = &c->step[y];
         if (step->removed || step->command->draw || step->command->late_count)
@@ -81,5 +82,7 @@ void tn__pass_repeats(tn__capture *c)
                                *p->access.buffer);
         }
         tn__step_remove(&c->step[y]);
+        count++;
     }
+    return count;
 }

@@ -28,14 +28,23 @@ void tn__report_group(tn__text *text, const tn__capture *capture,
                          step->what);
         else
             tn__text_add(text, " + %s", step->what);
+        if (step->after)
+            tn__text_add(text, " again");
         if (!command || p == group->count - 1)
             add_sizes(text, command ? command : step->command);
         if (!command || p == group->count - 1)
             tn__text_add(text, "\n");
     }
     if (group->refused && group->refused_step != group->step[0])
-        tn__text_add(text, "      not fused with %s: %s\n",
+        tn__text_add(text, "      not fused with %s: %s",
                      capture->step[group->refused_step].what, group->refused);
+    else
+        return;
+    if (group->cost.instructions)
+        tn__text_add(text, ", %" PRId64 " instructions per element to save %"
+                     PRId64 " bytes", group->cost.instructions,
+                     group->cost.bytes);
+    tn__text_add(text, "\n");
 }
 
 char *tn__report_finish(tn__text *lines, const char *name,
@@ -49,6 +58,12 @@ char *tn__report_finish(tn__text *lines, const char *name,
                  " at the same time, in an arena of %" PRIu64
                  " bytes; no arena can have less than %" PRIu64 " bytes\n",
                  p->eager_bytes, p->peak_bytes, p->arena_bytes, p->bound_bytes);
+    if (p->repeats || p->copies)
+        tn__text_add(&text, "removed before fusion: %" PRId64 " repeated calls "
+                     "and %" PRId64 " copies\n", p->repeats, p->copies);
+    if (p->recomputed)
+        tn__text_add(&text, "%" PRId64 " launches compute results again that "
+                     "are not kept\n", p->recomputed);
     if (lines->data)
         tn__text_add_bytes(&text, lines->data, lines->length);
     return tn__text_finish(&text);

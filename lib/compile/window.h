@@ -20,10 +20,13 @@ typedef struct tn__window {
     size_t words;         /* of a set */
     tn__group **group;    /* group[i]: the group of step first + i, or NULL if it
                            * was fused into another one; owned */
+    int retries;          /* how often a group was given up to save memory */
     int64_t small_bytes;  /* groups that use at most so many bytes are fused also
                            * if they share no memory */
     size_t *home;         /* home[i]: the group that contains step first + i */
     tn__set before;       /* before[i]: the groups that run before group i */
+    int *colour;          /* colour[i]: if not 0, step first + i is not fused
+                           * with steps of another colour, to save memory */
     bool *dead;           /* dead[i]: nothing reads what step first + i writes */
     tn__value_use *use;   /* the uses of all values, owned */
     size_t use_count;
@@ -82,17 +85,18 @@ enum {
 };
 
 /* order.c: stores in order[] the indices of all groups in an order in which they
- * can run, and in *peak the largest total size of temporary values that exist at
- * one time. If nothing is fused, the order is that of the function. Records an
+ * can run, in *peak the largest total size of temporary values that exist at one
+ * time, and in *peak_group the group that runs then. If nothing is fused, the order is that of the function. Records an
  * error and returns false if memory runs out. */
 bool tn__window_order(const tn__window *f, int fusion, size_t *order,
-                      uint64_t *peak);
+                      uint64_t *peak, size_t *peak_group);
 
 /* fit.c: returns why groups x and y over a common space cannot be fused, or NULL
- * if they can. x runs before y. If `apart` is true, they need not share memory. */
+ * if they can. x runs before y. If `apart` is true, they need not share memory.
+ * Sets *cost. */
 const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
                                const tn__group *y, const tn__cut *cut,
-                               bool apart);
+                               bool apart, tn__cost *cost);
 /* neighbours.c: fuses small groups that share no memory, to save their launches.
  * Returns false if memory runs out. */
 bool tn__fuse_neighbours(tn__window *f);
