@@ -2,6 +2,7 @@
 libtenon_la_SOURCES += \
 	lib/nn/nn_activation.c \
 	lib/nn/nn_attention.c \
+	lib/nn/nn_compile.c \
 	lib/nn/nn_conv.c \
 	lib/nn/embedding.c \
 	lib/nn/nn_hooks.c \
