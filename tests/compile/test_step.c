@@ -3,6 +3,7 @@
  * recorded graphs. */
 #include <tenon/tenon.h>
 
+#include "../same_bits.h"
 #include "../tap.h"
 
 enum { STEPS = 9, CLIP = 1, SCALE = 2, CLAMP = 4 };
@@ -156,15 +157,6 @@ static tn_compiled *compiled_step(job *j, int how)
     return tn_compile_step(loss_of, j->net, j->optim, .scaler = j->scaler,
                            .max_norm = how & CLIP ? 0.05 : TN_NONE_FLOAT,
                            .clip_value = how & CLAMP ? 0.02 : TN_NONE_FLOAT);
-}
-
-static bool same_bits(tn_tensor *x, tn_tensor *y)
-{
-    char a[2000], b[2000];
-    const size_t bytes =
-        (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
-    return bytes <= sizeof a && tn_tensor_to_array(x, a, bytes) >= 0 &&
-           tn_tensor_to_array(y, b, bytes) >= 0 && memcmp(a, b, bytes) == 0;
 }
 
 /* Trains two equal models, one by single calls, one by a compiled step. In steps 4
