@@ -18,6 +18,14 @@ struct tn__late_param {
     const double *from; /* the program's number */
 };
 
+/* What the host does for an object at each replay, as tn_graph_host of
+ * <tenon/graph.h> says. version and take_back may be NULL. */
+typedef struct tn__host_calls {
+    int64_t (*version)(const void *object);
+    tn_status (*advance)(void *object);
+    void (*take_back)(void *object);
+} tn__host_calls;
+
 typedef struct tn__record {
     tn_device *device;
     const char *recorder, *replayer; /* names of the calls, for messages:
@@ -55,7 +63,7 @@ typedef struct tn__record {
     /* The objects that compute numbers for each replay (tn_graph_on_replay). */
     struct tn__host_part {
         void *object; /* one reference */
-        const struct tn_graph_host *host;
+        tn__host_calls call;
         int64_t version; /* of the object when it was recorded */
     } *hosts; /* owned array */
     size_t host_count, host_room;
@@ -85,10 +93,10 @@ int64_t tn__record_calls(const tn__record *record);
  * the device first. */
 void tn__record_free(tn__record *record);
 
-/* Lets each replay of the record that this thread makes call host->advance(object)
+/* Lets each replay of the record that this thread makes call call->advance(object)
  * first. Takes a reference to the object. Returns 1 if the object was given
  * before, else 0, or a negative status. */
-int tn__record_host(void *object, const struct tn_graph_host *host);
+int tn__record_host(void *object, const tn__host_calls *call);
 /* Returns whether the host parts of a record are current. */
 bool tn__record_is_current(const tn__record *record);
 /* Undoes the last `advance` of each host part. */

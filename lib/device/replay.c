@@ -10,10 +10,8 @@
 #include <base/object.h>
 #include <device/registry.h>
 #include <device/work.h>
-#include <tenon/graph.h>
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <string.h>
 
 /* ---- segments captured by the device ------------------------------------- */
@@ -144,8 +142,8 @@ bool tn__record_is_current(const tn__record *record)
 {
     for (size_t i = 0; i < record->host_count; i++) {
         const struct tn__host_part *part = &record->hosts[i];
-        if (part->host->version &&
-            part->host->version(part->object) != part->version)
+        if (part->call.version &&
+            part->call.version(part->object) != part->version)
             return false;
     }
     return true;
@@ -155,9 +153,8 @@ void tn__record_take_back(const tn__record *record)
 {
     for (size_t i = record->host_count; i-- > 0;) {
         const struct tn__host_part *part = &record->hosts[i];
-        if (TN_HAS(tn_graph_host, part->host, take_back) &&
-            part->host->take_back)
-            part->host->take_back(part->object);
+        if (part->call.take_back)
+            part->call.take_back(part->object);
     }
 }
 
@@ -165,7 +162,7 @@ static tn_status advance(const tn__record *record)
 {
     tn_status status = TN_OK;
     for (size_t i = 0; i < record->host_count && status >= 0; i++)
-        status = record->hosts[i].host->advance(record->hosts[i].object);
+        status = record->hosts[i].call.advance(record->hosts[i].object);
     return status < 0 ? status : TN_OK;
 }
 

@@ -20,7 +20,7 @@ libtenon_la_SOURCES += \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \
 	lib/optim/load_state.c lib/optim/save_state.c \
-	lib/optim/scaler.h lib/optim/scaler_record.c \
+	lib/optim/scaler.h lib/optim/scaler_round.c \
 	lib/optim/state_list.c lib/optim/state_list.h \
 	lib/optim/step.c \
 	lib/optim/scaler.c \
