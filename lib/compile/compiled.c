@@ -48,6 +48,7 @@ struct tn_compiled {
     void *kept; /* an object, one reference; or NULL */
     char *name; /* owned */
     int64_t plan_limit, check_every;
+    double memory;
     bool fuse, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
@@ -114,6 +115,10 @@ static tn_status check_options(tn_compile_fn fn, const tn_compile_options *o)
     if (o->check_every < 0)
         return tn__fail(TN_ERR_ARGUMENT, "compile: {check_every} is %" PRId64
                         "; expected at least 0", o->check_every);
+    if (!(o->memory >= 0 && o->memory < (double)INT64_MAX))
+        return tn__fail(TN_ERR_ARGUMENT, "compile: {memory} is %g; expected a "
+                        "part of what the function needs, below 1, or a number "
+                        "of bytes", o->memory);
     return TN_OK;
 }
 
@@ -133,6 +138,7 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
     c->plan_limit = o.plans;
     c->check_every = o.check_every;
     c->fuse = o.fuse;
+    c->memory = o.memory;
     c->name = tn__strdup(o.name ? o.name : "compiled function");
     c->kept = o.keep ? tn_keep(o.keep) : NULL;
     if (!c->name || (o.keep && !c->kept) || read_mode(c) < 0) {
@@ -371,7 +377,7 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
     } else if (p->program) {
         tn__capture_free(capture);
     } else {
-        p->program = tn__replayed_make(capture, c->fuse, c->name);
+        p->program = tn__replayed_make(capture, c->fuse, c->memory, c->name);
         status = p->program ? TN_OK : tn_error_code();
     }
     if (status < 0)
@@ -527,6 +533,7 @@ tn_status tn_compiled_read_counts(const tn_compiled *c,
         now.arena_bytes = (int64_t)program->arena_bytes;
         now.bound_bytes = (int64_t)program->bound_bytes;
         now.eager_bytes = (int64_t)program->eager_bytes;
+        now.peak_bytes = (int64_t)program->peak_bytes;
     }
     const size_t size = counts->size;
     memset(counts, 0, size);

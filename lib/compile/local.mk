@@ -2,8 +2,13 @@
 libtenon_la_SOURCES += \
 	lib/compile/compiled.c \
 	lib/compile/capture.c lib/compile/capture.h lib/compile/compare.c \
+	lib/compile/passes.h lib/compile/values.c lib/compile/repeats.c \
+	lib/compile/copies.c lib/compile/recompute.c \
 	lib/compile/space.c lib/compile/space.h \
-	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fuse_command.c \
+	lib/compile/window.c lib/compile/window.h lib/compile/dead.c \
+	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fit.c \
+	lib/compile/neighbours.c lib/compile/order.c \
+	lib/compile/fuse_command.c \
 	lib/compile/arena.c lib/compile/arena.h \
 	lib/compile/program.c lib/compile/program.h \
 	lib/compile/check.c lib/compile/check.h \
