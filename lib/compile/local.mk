@@ -4,6 +4,7 @@ libtenon_la_SOURCES += \
 	lib/compile/capture.c lib/compile/capture.h lib/compile/compare.c \
 	lib/compile/space.c lib/compile/space.h \
 	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fuse_command.c \
+	lib/compile/epilogue.c lib/compile/epilogue.h \
 	lib/compile/arena.c lib/compile/arena.h \
 	lib/compile/program.c lib/compile/program.h \
 	lib/compile/check.c lib/compile/check.h \

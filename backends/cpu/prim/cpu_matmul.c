@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "../cpu_device.h"
+#include "../epilogue.h"
 #include "float_product.h"
 #include "row_product.h"
 
@@ -62,6 +63,7 @@ typedef struct product {
     size_t bytes;      /* bytes of a value of register type `type` */
     int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
     int64_t tiles, tiles_per_task;
+    tn_cpu_epilogue *then; /* a launch over the result, or NULL */
     uint64_t alpha, beta; /* alpha and beta of a product of integers */
     atomic_bool failed;   /* set if a task found no memory */
 } product;
@@ -105,11 +107,21 @@ static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
         p->m->m == 1 || p->m->n == 1};
 }
 
+/* Runs the launch for rows [first, end) of all batches as one sequence of rows,
+ * and for columns [column, column_end). */
+static void launch_rows(const product *p, int64_t first, int64_t end,
+                        int64_t column, int64_t column_end)
+{
+    const int64_t from[2] = {first, column}, to[2] = {end, column_end};
+    tn__cpu_epilogue_run(p->then, from, to);
+}
+
 static void run_tile(product *p, int64_t i)
 {
     int64_t column = i % p->tiles_n * p->tile_n;
     int64_t row = i / p->tiles_n % p->tiles_m * p->tile_m;
-    tn_cpu_product t = cut(p, i / p->tiles_n / p->tiles_m, row, column,
+    int64_t batch = i / p->tiles_n / p->tiles_m;
+    tn_cpu_product t = cut(p, batch, row, column,
                            tn__cpu_min(p->tile_m, p->m->m - row),
                            tn__cpu_min(p->tile_n, p->m->n - column));
     if (!is_float(p))
@@ -119,6 +131,9 @@ static void run_tile(product *p, int64_t i)
                                    &p->beta);
     else if (!tn__cpu_multiply(&t))
         atomic_store(&p->failed, true);
+    if (p->tiles != p->batches)
+        launch_rows(p, batch * p->m->m + row, batch * p->m->m + row + t.m,
+                    column, column + t.n);
 }
 
 static void run_task(void *context, int64_t i)
@@ -129,6 +144,9 @@ static void run_task(void *context, int64_t i)
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t tile = first; tile < end; tile++)
         run_tile(p, tile);
+    /* If each tile is a whole matrix, one launch serves all of the task. */
+    if (p->tiles == p->batches)
+        launch_rows(p, first * p->m->m, end * p->m->m, 0, p->m->n);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -169,22 +187,43 @@ static bool is_shared(const product *p)
            (p->batches == 1 || m * n >= SHARED_BATCH);
 }
 
-static void run_tiles(product *p)
+/* The dimensions of the result that belong to rows and columns
+ * (tn__cpu_epilogue_take). */
+static void take_launch(product *p, int64_t tasks)
 {
+    const uint32_t first[2] = {0, p->m->batch_ndim + 1};
+    if (p->then && !tn__cpu_epilogue_take(p->then, first, 2, tasks))
+        p->then = NULL;
+}
+
+/* Computes the result. With `stored`, it is then in the memory of the view, and
+ * the launch can run for parts of it. */
+static void run_tiles(product *p, bool stored)
+{
+    tn_cpu_epilogue *const then = p->then;
+    if (!stored)
+        p->then = NULL;
     if (is_shared(p)) {
+        /* Each of these products has several tasks. */
+        if (p->then)
+            take_launch(p, 2);
         for (int64_t i = 0; i < p->batches; i++) {
             tn_cpu_product whole = cut(p, i, 0, 0, p->m->m, p->m->n);
-            if (!tn__cpu_multiply_shared(&whole))
+            if (!tn__cpu_multiply_shared(&whole, p->then, i * p->m->m))
                 p->failed = true;
         }
+        p->then = then;
         return;
     }
     cut_tiles(p);
     int64_t tasks = (p->tiles + p->tiles_per_task - 1) / p->tiles_per_task;
+    if (p->then)
+        take_launch(p, tasks);
     if (tasks == 1)
         run_task(p, 0);
     else
         tn__cpu_host->parallel_for(tasks, run_task, p);
+    p->then = then;
 }
 
 /* ---- packing ------------------------------------------------------------- */
@@ -202,6 +241,8 @@ typedef struct packing {
     int64_t per_task;
     char *memory; /* the packed copy: memory[batch][line][element] */
     bool back;    /* true copies from memory to the view */
+    bool launches; /* whether the launch over the result follows; a line is
+                    * then a row of c */
 } packing;
 
 static void pack_run(const packing *k, int64_t i)
@@ -229,6 +270,9 @@ static void pack_task(void *context, int64_t task)
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t i = first; i < count && i < first + k->per_task; i++)
         pack_run(k, i);
+    if (k->launches)
+        launch_rows(k->p, first, tn__cpu_min(count, first + k->per_task), 0,
+                    k->p->m->n);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -240,7 +284,7 @@ static bool by_columns(const product *p, const tn_strided *view)
            llabs(view->stride[p->m->batch_ndim + 1]);
 }
 
-static void pack(const product *p, const tn_strided *view, int64_t rows,
+static void pack(product *p, const tn_strided *view, int64_t rows,
                  int64_t columns, char *memory, bool back)
 {
     const int64_t *stride = view->stride + p->m->batch_ndim;
@@ -252,6 +296,10 @@ static void pack(const product *p, const tn_strided *view, int64_t rows,
     k.step = stride[!turned];
     k.per_task = PACK_ELEMENTS / (k.run + 1) + 1;
     int64_t tasks = (p->batches * k.runs + k.per_task - 1) / k.per_task;
+    if (back && !turned && p->then) {
+        take_launch(p, tasks);
+        k.launches = p->then;
+    }
     if (tasks == 1)
         pack_task(&k, 0);
     else
@@ -335,10 +383,12 @@ static void join_batches(tn_matmul_args *m)
     }
 }
 
-static tn_status multiply(tn_queue *queue, const tn_matmul_args *m)
+static tn_status multiply(tn_queue *queue, const tn_matmul_args *m,
+                          tn_cpu_epilogue *then)
 {
     product p; /* set_up, prepare and cut_tiles set the other fields */
     p.m = m;
+    p.then = then;
     p.routines = queue->routines;
     atomic_init(&p.failed, false);
     char *owned[3] = {NULL, NULL, NULL};
@@ -349,7 +399,7 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *m)
         prepare(&p, &p.b, &m->b, m->k, m->n, true, &owned[1]) &&
         prepare(&p, &p.c, &m->c, m->m, m->n, m->beta != 0, &owned[2]);
     if (ready)
-        run_tiles(&p);
+        run_tiles(&p, !owned[2]);
     ready = ready && !atomic_load(&p.failed);
     if (ready && owned[2])
         pack(&p, &m->c, m->m, m->n, owned[2], true);
@@ -363,13 +413,20 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *m)
                                       (long long)m->k);
 }
 
-tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
+tn_status tn__cpu_matmul_then(tn_queue *queue, const tn_matmul_args *args,
+                              tn_cpu_epilogue *then)
 {
     tn_matmul_args joined;
     joined.size = sizeof joined;
     tn_struct_copy(&joined, args);
     join_batches(&joined);
     if (tn__cpu_row_product_takes(&joined))
-        return tn__cpu_row_product(queue->routines, &joined);
-    return multiply(queue, args);
+        return tn__cpu_row_product(queue->routines, &joined, then,
+                                   args->batch_ndim + 1);
+    return multiply(queue, args, then);
+}
+
+tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
+{
+    return tn__cpu_matmul_then(queue, args, NULL);
 }

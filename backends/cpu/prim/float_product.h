@@ -3,7 +3,7 @@
 #ifndef TN_CPU_PRODUCT_H
 #define TN_CPU_PRODUCT_H
 
-#include "../cpu.h"
+#include "../epilogue.h"
 
 /* A matrix of floats. Element (i, j) is memory[i * row + j * column], with
  * strides in elements. One of the strides is 1, unless the matrix has a single
@@ -31,8 +31,11 @@ typedef struct tn_cpu_product {
 bool tn__cpu_multiply(const tn_cpu_product *p);
 
 /* Computes a large product on all threads, with results that are bit-identical
- * to tn__cpu_multiply. k must not be 0, and p->alone must be false. Returns
- * false if out of memory for packed operands. */
-bool tn__cpu_multiply_shared(const tn_cpu_product *p);
+ * to tn__cpu_multiply. k must not be 0, and p->alone must be false. Runs `then`,
+ * a launch that was taken with the ranges (rows, columns), or NULL, for each
+ * part of c; row 0 of c is row `row` of its result. Returns false if out of
+ * memory for packed operands. */
+bool tn__cpu_multiply_shared(const tn_cpu_product *p, tn_cpu_epilogue *then,
+                             int64_t row);
 
 #endif

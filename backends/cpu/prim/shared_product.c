@@ -35,6 +35,12 @@ typedef struct shared {
     int64_t row_pieces, tile_m, tile_n, tiles_n;
     int64_t a_bytes, b_bytes; /* bytes of a packed slab (DEPTH rows of k) of a
                                * and of b */
+    /* A launch over the result, or NULL. The block begins at row at[0] and column
+     * at[1] of the result, or, if turned, its rows are the result's columns. */
+    tn_cpu_epilogue *then;
+    int64_t at[2];
+    bool turned;
+    int64_t row; /* the row of the result that is row 0 of the product */
     char *a, *b; /* packed operands; a is NULL if it is read in place */
 } shared;
 
@@ -93,6 +99,14 @@ static void run_shared(void *context, int64_t i)
                       j, width);
         }
     }
+    if (s->first + s->k_slabs * DEPTH >= g.p.k) {
+        const int64_t from[2] = {s->at[0] + row, s->at[1] + column};
+        const int64_t end[2] = {s->at[0] + rows, s->at[1] + columns};
+        const int64_t turned_from[2] = {from[1], from[0]};
+        const int64_t turned_end[2] = {end[1], end[0]};
+        tn__cpu_epilogue_run(s->then, s->turned ? turned_from : from,
+                             s->turned ? turned_end : end);
+    }
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -121,6 +135,9 @@ static void share_block(shared *s, const job *g, int64_t i, int64_t j,
     s->p.c.memory = element(g, &g->p.c, i, j);
     s->p.m = tn__cpu_min(SHARED, g->p.m - i);
     s->p.n = tn__cpu_min(SHARED, g->p.n - j);
+    s->at[0] = i;
+    s->at[1] = j;
+    s->at[s->turned] += s->row;
     s->row_pieces = s->a ? (s->p.m + PIECE - 1) / PIECE : 0;
     const int64_t width = GROUP * g->whole;
     const int64_t pieces = s->row_pieces + (s->p.n + width - 1) / width;
@@ -134,12 +151,16 @@ static void share_block(shared *s, const job *g, int64_t i, int64_t j,
     }
 }
 
-bool tn__cpu_multiply_shared(const tn_cpu_product *p)
+bool tn__cpu_multiply_shared(const tn_cpu_product *p, tn_cpu_epilogue *then,
+                             int64_t row)
 {
     job g;
     shared s;
+    s.then = then;
+    s.row = row;
     tn__cpu_product_open(&g, p);
     tn__cpu_product_choose_panels(&g);
+    s.turned = g.p.c.row != p->c.row;
     const int64_t m = tn__cpu_min(g.p.m, SHARED);
     const int64_t n = tn__cpu_min(g.p.n, SHARED);
     const int64_t depth = tn__cpu_min(p->k, DEPTH);
@@ -150,12 +171,16 @@ bool tn__cpu_multiply_shared(const tn_cpu_product *p)
     int64_t k_slabs = SLAB_BYTES / (s.a_bytes + s.b_bytes);
     k_slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH,
                           k_slabs > MIN_SLABS ? k_slabs : MIN_SLABS);
-    s.b = tn__cpu_scratch((size_t)(k_slabs * (s.a_bytes + s.b_bytes)));
+    const size_t bytes = (size_t)(k_slabs * (s.a_bytes + s.b_bytes));
+    /* The launch uses the scratch memory. */
+    s.b = then ? tn__cpu_memory_acquire(bytes) : tn__cpu_scratch(bytes);
     if (!s.b)
         return false;
     s.a = packs_a ? s.b + k_slabs * s.b_bytes : NULL;
     for (int64_t j = 0; j < g.p.n; j += SHARED)
         for (int64_t i = 0; i < g.p.m; i += SHARED)
             share_block(&s, &g, i, j, k_slabs);
+    if (then)
+        tn__cpu_memory_release(s.b);
     return true;
 }

@@ -24,6 +24,7 @@
 
 #include "conv_sum.h"
 #include "../../cpu_device.h"
+#include "../../epilogue.h"
 
 enum {
     /* Number of rows of a panel of weights that are multiplied at a time. They
@@ -380,8 +381,10 @@ static bool is_mostly_outside(const tn_conv_args *args)
     return reach > 16 * image && reach > 1e6;
 }
 
-static tn_status run(tn_queue *queue, const tn_conv_args *args)
+tn_status tn__cpu_conv_then(tn_queue *queue, const tn_conv_args *args,
+                            tn_cpu_epilogue *then)
 {
+    (void)then;
     unsigned type = args->out.dtype == TN_F32   ? CPU_F32
                     : args->out.dtype == TN_F64 ? CPU_F64
                                                 : CPU_TYPE_COUNT;
@@ -412,6 +415,11 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     return args->kind == TN_CONV_WEIGHT
                ? tn__cpu_conv_weight(args, queue->routines, bytes)
                : run_images(args, queue->routines, bytes);
+}
+
+static tn_status run(tn_queue *queue, const tn_conv_args *args)
+{
+    return tn__cpu_conv_then(queue, args, NULL);
 }
 
 const tn_conv_extension tn__cpu_conv_extension = {
