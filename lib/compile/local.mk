@@ -21,3 +21,5 @@ check_PROGRAMS += tests/compile/test_compile_faults
 tests_compile_test_compile_faults_SOURCES = \
 	tests/compile/test_compile_faults.c tests/fault_sweep.h \
 	tests/malloc_faults.h
+check_PROGRAMS += tests/compile/test_epilogue
+tests_compile_test_epilogue_SOURCES = tests/compile/test_epilogue.c

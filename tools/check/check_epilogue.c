@@ -21,7 +21,7 @@ static tn_program *program_of(tn_dtype dtype)
 {
     static tn_kernel_operand kinds[OPERANDS];
     static tn_kernel_ins ins[6];
-    static tn_kernel_stage stage[1] = {{.elem_first = 1, .elem_count = 5}};
+    static tn_kernel_stage stage[1] = {{1, 5, 6, 0}};
     static const uint32_t order[6] = {2, 0, 1, 3, 4, 5};
     static tn_program program = {.size = sizeof program, .ins_count = 6,
                                  .operand_count = OPERANDS, .stage_count = 1,
