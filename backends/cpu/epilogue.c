@@ -4,45 +4,59 @@
  * the whole launch. */
 #include "epilogue.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "cpu_programs.h"
 
 enum {
-    /* A work of one task lets the threads share a launch of more elements. */
-    ALONE = 16384,
+    /* A launch runs block by block if there are MIN_BLOCKS, so that all threads
+     * are busy to the end, and a block has MIN_ELEMENTS, so that a launch takes
+     * longer than its preparation (0.3 us). */
+    MIN_BLOCKS = 4,
+    MIN_ELEMENTS = 4096,
     LAUNCH_OPERANDS = 2 * TN_CPU_MAX_OPERANDS
 };
 
 void tn__cpu_epilogue_open(tn_cpu_epilogue *e, tn_queue *queue,
                            const tn_epilogue_args *args)
 {
-    const tn_launch *launch = args->launch;
     e->queue = queue;
     e->args = args;
-    e->ndim = launch->outer_ndim + launch->row_ndim;
-    e->elements = tn__cpu_numel(launch->extent, e->ndim);
+    e->ndim = args->launch->outer_ndim + args->launch->row_ndim;
     e->taken = false;
+    e->left = NULL;
     atomic_init(&e->failed, TN_OK);
 }
 
-bool tn__cpu_epilogue_take(tn_cpu_epilogue *e, const uint32_t *first,
-                           uint32_t count, int64_t tasks)
+bool tn__cpu_epilogue_take(tn_cpu_epilogue *e, const tn_cpu_epilogue_cut *cut)
 {
-    /* A row must be computed as a whole. */
-    if (!e || e->args->launch->row_ndim > 0 ||
+    if (!e || cut->blocks < MIN_BLOCKS ||
         e->args->program->operand_count > LAUNCH_OPERANDS ||
-        (tasks == 1 && e->elements > ALONE))
+        tn__cpu_numel(e->args->launch->extent, e->ndim) <
+            MIN_ELEMENTS * cut->blocks)
         return false;
     uint32_t d = 0;
-    for (uint32_t r = 0; r < count; r++) {
-        while (d < e->ndim && e->args->of[d] < first[r])
+    for (uint32_t r = 0; r < cut->ranges; r++) {
+        while (d < e->ndim && e->args->of[d] < cut->first[r])
             d++;
-        e->ranges[r] = d;
+        e->range[r] = d;
     }
-    for (uint32_t r = count; r <= TN_CPU_EPILOGUE_RANGES; r++)
-        e->ranges[r] = e->ndim;
-    return e->taken = true;
+    for (uint32_t r = cut->ranges; r <= TN_CPU_EPILOGUE_RANGES; r++)
+        e->range[r] = e->ndim;
+    if (e->args->launch->row_ndim > 0 &&
+        e->args->launch->outer_ndim < e->range[cut->whole])
+        return false;
+    if (cut->parts > 1) {
+        e->left = malloc((size_t)cut->blocks * sizeof *e->left);
+        for (int64_t b = 0; e->left && b < cut->blocks; b++)
+            atomic_init(&e->left[b], (int)cut->parts);
+    }
+    return e->taken = cut->parts == 1 || e->left;
+}
+
+bool tn__cpu_epilogue_part(tn_cpu_epilogue *e, int64_t block)
+{
+    return !e->left || atomic_fetch_sub(&e->left[block], 1) == 1;
 }
 
 /* A box of the iteration space while it is put together, dimension by
@@ -79,12 +93,12 @@ static void cut_range(box *b, uint32_t r, uint32_t d, int64_t from,
 static void cut_next(box *b, uint32_t r)
 {
     while (r < TN_CPU_EPILOGUE_RANGES &&
-           b->e->ranges[r] == b->e->ranges[r + 1])
+           b->e->range[r] == b->e->range[r + 1])
         r++;
     if (r == TN_CPU_EPILOGUE_RANGES)
         launch_box(b);
     else
-        cut_range(b, r, b->e->ranges[r], b->from[r], b->end[r]);
+        cut_range(b, r, b->e->range[r], b->from[r], b->end[r]);
 }
 
 /* Cuts the elements [from, end) of the dimensions of range r, from dimension d
@@ -94,7 +108,7 @@ static void cut_range(box *b, uint32_t r, uint32_t d, int64_t from,
                       int64_t end)
 {
     const int64_t *extent = b->e->args->launch->extent;
-    const uint32_t last = b->e->ranges[r + 1];
+    const uint32_t last = b->e->range[r + 1];
     const int64_t inner = tn__cpu_numel(extent + d + 1, last - d - 1);
     while (from < end) {
         b->at[d] = from / inner;
@@ -119,14 +133,13 @@ static void cut_range(box *b, uint32_t r, uint32_t d, int64_t from,
 void tn__cpu_epilogue_run(tn_cpu_epilogue *e, const int64_t *from,
                           const int64_t *end)
 {
-    if (!e || !e->taken)
-        return;
     box b = {.e = e, .from = from, .end = end};
     cut_next(&b, 0);
 }
 
 tn_status tn__cpu_epilogue_close(tn_cpu_epilogue *e, tn_status status)
 {
+    free(e->left);
     if (!status && !e->taken)
         return tn__cpu_launch(e->queue, e->args->built, e->args->launch);
     const tn_status failed = (tn_status)atomic_load(&e->failed);

@@ -1,43 +1,56 @@
 /* epilogue.h: a launch that reads the result of a product or a convolution, and
- * that runs for each part of the result as soon as the part is finished
- * (extension "epilogue"). The part is then still in the cache of the core that
- * computed it, and no second pass over the threads is needed. */
+ * that runs for each block of the result as soon as the block is finished
+ * (extension "epilogue"). The block is then still in the caches, and the threads
+ * need not meet in between.
+ *
+ * A block is finished by one or several tasks. It is cut so that the launch reads
+ * long contiguous runs: a launch over a few columns of many rows would take
+ * longer than a second pass over all rows. */
 #ifndef TN_CPU_EPILOGUE_H
 #define TN_CPU_EPILOGUE_H
 
 #include "cpu.h"
 
-/* A result is addressed by up to four ranges, each over one dimension of the
+/* A result is addressed by up to three ranges, each over one dimension of the
  * result or over several adjacent ones. */
-#define TN_CPU_EPILOGUE_RANGES 4
+#define TN_CPU_EPILOGUE_RANGES 3
 
 typedef struct tn_cpu_epilogue {
     tn_queue *queue;
     const tn_epilogue_args *args;
     uint32_t ndim; /* dimensions of the launch */
-    /* The dimensions of the launch from ranges[r] up to but not including
-     * ranges[r + 1] are those of range r. */
-    uint32_t ranges[TN_CPU_EPILOGUE_RANGES + 1];
-    int64_t elements; /* of the result */
-    bool taken;       /* the work runs the launch for each part of its result */
-    atomic_int failed; /* the status of the first launch that failed */
+    /* The dimensions of the launch from range[r] up to but not including
+     * range[r + 1] are those of range r. */
+    uint32_t range[TN_CPU_EPILOGUE_RANGES + 1];
+    bool taken; /* the work runs the launch for each block of its result */
+    atomic_int *left; /* left[b]: how many parts of block b are not finished;
+                       * owned; NULL if each block is one part */
+    atomic_int failed; /* the status of a launch that failed */
 } tn_cpu_epilogue;
+
+/* How a work cuts its result for the launch. */
+typedef struct tn_cpu_epilogue_cut {
+    int64_t blocks, parts; /* number of blocks, and of parts of each block */
+    uint32_t ranges;       /* number of ranges */
+    uint32_t first[TN_CPU_EPILOGUE_RANGES]; /* first dimension of the result of
+                                             * each range */
+    uint32_t whole; /* a block contains all elements of the ranges from this one
+                     * on, so that the launch may reduce them */
+} tn_cpu_epilogue_cut;
 
 /* Describes the launch of an epilogue. */
 void tn__cpu_epilogue_open(tn_cpu_epilogue *e, tn_queue *queue,
                            const tn_epilogue_args *args);
-
-/* The functions below accept NULL for e: there is no launch. */
-
-/* Called by the work before its tasks: the work will call tn__cpu_epilogue_run for
- * all parts of the result, in `tasks` tasks. first[r] is the first dimension of
- * the result that belongs to range r, for `count` ranges. Returns false if the
- * launch is better run on its own afterwards. */
-bool tn__cpu_epilogue_take(tn_cpu_epilogue *e, const uint32_t *first,
-                           uint32_t count, int64_t tasks);
+/* Called by a work before its tasks. Returns true if the launch is to run block
+ * by block: the work then calls the two functions below. If not, or if e is NULL,
+ * returns false; the launch then runs after the work. */
+bool tn__cpu_epilogue_take(tn_cpu_epilogue *e, const tn_cpu_epilogue_cut *cut);
+/* Says that one more part of a block is finished. Returns whether it was the last
+ * one. */
+bool tn__cpu_epilogue_part(tn_cpu_epilogue *e, int64_t block);
 /* Runs the launch for the elements with indices from[r] <= i < end[r] in each
  * range r. The index in a range of several dimensions is row-major. Uses the
- * scratch memory of the thread. Does nothing if the launch was not taken. */
+ * scratch memory of the thread. */
 void tn__cpu_epilogue_run(tn_cpu_epilogue *e, const int64_t *from,
                           const int64_t *end);
 /* Called after the work, with its status: runs the launch if it was not taken.

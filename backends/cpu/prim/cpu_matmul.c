@@ -64,6 +64,7 @@ typedef struct product {
     int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
     int64_t tiles, tiles_per_task;
     tn_cpu_epilogue *then; /* a launch over the result, or NULL */
+    bool launches;         /* whether the tiles run it */
     uint64_t alpha, beta; /* alpha and beta of a product of integers */
     atomic_bool failed;   /* set if a task found no memory */
 } product;
@@ -107,12 +108,22 @@ static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
         p->m->m == 1 || p->m->n == 1};
 }
 
-/* Runs the launch for rows [first, end) of all batches as one sequence of rows,
- * and for columns [column, column_end). */
-static void launch_rows(const product *p, int64_t first, int64_t end,
-                        int64_t column, int64_t column_end)
+/* A block of the result, for which the launch runs, is some rows of all batches as
+ * one sequence of rows. `launches` says whether the launch runs for `blocks` of
+ * them, each of which is computed in some parts. */
+static bool launches(const product *p, int64_t blocks, int64_t parts)
 {
-    const int64_t from[2] = {first, column}, to[2] = {end, column_end};
+    const uint32_t column = p->m->batch_ndim + 1;
+    const tn_cpu_epilogue_cut cut = {.blocks = blocks, .parts = parts,
+                                     .ranges = 2, .first = {0, column},
+                                     .whole = 1};
+    return p->then && p->m->c.stride[column] == 1 &&
+           tn__cpu_epilogue_take(p->then, &cut);
+}
+
+static void launch_rows(const product *p, int64_t first, int64_t end)
+{
+    const int64_t from[2] = {first, 0}, to[2] = {end, p->m->n};
     tn__cpu_epilogue_run(p->then, from, to);
 }
 
@@ -131,9 +142,9 @@ static void run_tile(product *p, int64_t i)
                                    &p->beta);
     else if (!tn__cpu_multiply(&t))
         atomic_store(&p->failed, true);
-    if (p->tiles != p->batches)
-        launch_rows(p, batch * p->m->m + row, batch * p->m->m + row + t.m,
-                    column, column + t.n);
+    if (p->launches && p->tiles != p->batches &&
+        tn__cpu_epilogue_part(p->then, i / p->tiles_n))
+        launch_rows(p, batch * p->m->m + row, batch * p->m->m + row + t.m);
 }
 
 static void run_task(void *context, int64_t i)
@@ -144,9 +155,9 @@ static void run_task(void *context, int64_t i)
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t tile = first; tile < end; tile++)
         run_tile(p, tile);
-    /* If each tile is a whole matrix, one launch serves all of the task. */
-    if (p->tiles == p->batches)
-        launch_rows(p, first * p->m->m, end * p->m->m, 0, p->m->n);
+    /* If each tile is a whole matrix, a block is all of a task. */
+    if (p->launches && p->tiles == p->batches)
+        launch_rows(p, first * p->m->m, end * p->m->m);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -187,43 +198,35 @@ static bool is_shared(const product *p)
            (p->batches == 1 || m * n >= SHARED_BATCH);
 }
 
-/* The dimensions of the result that belong to rows and columns
- * (tn__cpu_epilogue_take). */
-static void take_launch(product *p, int64_t tasks)
-{
-    const uint32_t first[2] = {0, p->m->batch_ndim + 1};
-    if (p->then && !tn__cpu_epilogue_take(p->then, first, 2, tasks))
-        p->then = NULL;
-}
-
-/* Computes the result. With `stored`, it is then in the memory of the view, and
- * the launch can run for parts of it. */
+/* Computes the result. If it is then not yet in the memory of the view
+ * (`stored`), the launch cannot run for parts of it. */
 static void run_tiles(product *p, bool stored)
 {
-    tn_cpu_epilogue *const then = p->then;
-    if (!stored)
-        p->then = NULL;
     if (is_shared(p)) {
-        /* Each of these products has several tasks. */
-        if (p->then)
-            take_launch(p, 2);
+        /* A block is a row of tiles. */
+        tn_cpu_epilogue *const then =
+            stored && p->m->n <= TN_CPU_SHARED &&
+                    launches(p, p->batches * ((p->m->m + 127) / 128),
+                             1)
+                ? p->then
+                : NULL;
         for (int64_t i = 0; i < p->batches; i++) {
             tn_cpu_product whole = cut(p, i, 0, 0, p->m->m, p->m->n);
-            if (!tn__cpu_multiply_shared(&whole, p->then, i * p->m->m))
+            if (!tn__cpu_multiply_shared(&whole, then, i * p->m->m))
                 p->failed = true;
         }
-        p->then = then;
         return;
     }
     cut_tiles(p);
     int64_t tasks = (p->tiles + p->tiles_per_task - 1) / p->tiles_per_task;
-    if (p->then)
-        take_launch(p, tasks);
+    p->launches =
+        stored && (p->tiles == p->batches
+                       ? launches(p, tasks, 1)
+                       : launches(p, p->tiles / p->tiles_n, p->tiles_n));
     if (tasks == 1)
         run_task(p, 0);
     else
         tn__cpu_host->parallel_for(tasks, run_task, p);
-    p->then = then;
 }
 
 /* ---- packing ------------------------------------------------------------- */
@@ -271,8 +274,7 @@ static void pack_task(void *context, int64_t task)
     for (int64_t i = first; i < count && i < first + k->per_task; i++)
         pack_run(k, i);
     if (k->launches)
-        launch_rows(k->p, first, tn__cpu_min(count, first + k->per_task), 0,
-                    k->p->m->n);
+        launch_rows(k->p, first, tn__cpu_min(count, first + k->per_task));
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -284,7 +286,7 @@ static bool by_columns(const product *p, const tn_strided *view)
            llabs(view->stride[p->m->batch_ndim + 1]);
 }
 
-static void pack(product *p, const tn_strided *view, int64_t rows,
+static void pack(const product *p, const tn_strided *view, int64_t rows,
                  int64_t columns, char *memory, bool back)
 {
     const int64_t *stride = view->stride + p->m->batch_ndim;
@@ -296,10 +298,7 @@ static void pack(product *p, const tn_strided *view, int64_t rows,
     k.step = stride[!turned];
     k.per_task = PACK_ELEMENTS / (k.run + 1) + 1;
     int64_t tasks = (p->batches * k.runs + k.per_task - 1) / k.per_task;
-    if (back && !turned && p->then) {
-        take_launch(p, tasks);
-        k.launches = p->then;
-    }
+    k.launches = back && !turned && launches(p, tasks, 1);
     if (tasks == 1)
         pack_task(&k, 0);
     else

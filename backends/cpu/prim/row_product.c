@@ -75,8 +75,10 @@ static void task(void *context, int64_t number)
     for (int64_t r = 0; half && r < m; r++)
         p->routines->store[p->m->c.dtype](c + r * p->c_row * p->bytes,
                                           out + r * n, 1, n);
-    const int64_t from[2] = {i, j}, end[2] = {i + m, j + n};
-    tn__cpu_epilogue_run(p->then, from, end);
+    if (p->then && tn__cpu_epilogue_part(p->then, i / ROWS)) {
+        const int64_t from[2] = {i, 0}, end[2] = {i + m, p->m->n};
+        tn__cpu_epilogue_run(p->then, from, end);
+    }
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -139,10 +141,11 @@ tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
         p.a = (const float *)(void *)tn__cpu_at(m->a.buffer, m->a.offset, 4);
     }
     cut(&p);
-    const int64_t tasks = p.columns * ((m->m + ROWS - 1) / ROWS);
-    const uint32_t first[2] = {0, columns};
-    p.then = tn__cpu_epilogue_take(then, first, 2, tasks) ? then : NULL;
-    tn__cpu_host->parallel_for(tasks, task, &p);
+    const tn_cpu_epilogue_cut blocks = {.blocks = (m->m + ROWS - 1) / ROWS,
+                                        .parts = p.columns, .ranges = 2,
+                                        .first = {0, columns}, .whole = 1};
+    p.then = tn__cpu_epilogue_take(then, &blocks) ? then : NULL;
+    tn__cpu_host->parallel_for(blocks.blocks * p.columns, task, &p);
     tn__cpu_memory_release(copy);
     return atomic_load(&p.failed)
                ? tn__cpu_host->fail(TN_ERR_MEMORY,

@@ -13,7 +13,7 @@ enum {
      *   are fewer than MIN_TILES tiles, they are halved, but not below MIN_TILE
      *   rows and columns. This happens in gradients of weights, which have few
      *   rows and columns and a large k. */
-    SHARED = 2048,
+    SHARED = TN_CPU_SHARED,
     MIN_SLABS = 2,
     SLAB_BYTES = 1048576,
     PIECE = 128,
@@ -35,12 +35,15 @@ typedef struct shared {
     int64_t row_pieces, tile_m, tile_n, tiles_n;
     int64_t a_bytes, b_bytes; /* bytes of a packed slab (DEPTH rows of k) of a
                                * and of b */
-    /* A launch over the result, or NULL. The block begins at row at[0] and column
-     * at[1] of the result, or, if turned, its rows are the result's columns. */
+    /* A launch over the result, or NULL. It runs for a line of tiles as soon as
+     * left[line], the number of tiles that are not finished, is 0. A line is a row
+     * of tiles, or, if the product is turned, so that its rows are the columns of
+     * the result, a column of them. */
     tn_cpu_epilogue *then;
-    int64_t at[2];
+    atomic_int left[SHARED / MIN_TILE];
     bool turned;
-    int64_t row; /* the row of the result that is row 0 of the product */
+    int64_t row; /* the row of the result that is row or column 0 of the
+                  * block */
     char *a, *b; /* packed operands; a is NULL if it is read in place */
 } shared;
 
@@ -77,10 +80,25 @@ static void pack_piece(void *context, int64_t i)
     }
 }
 
+/* Runs the launch if the tile at this row and column is the last one of its
+ * line. */
+static void finish_tile(shared *s, int64_t row, int64_t column)
+{
+    const int64_t first = s->turned ? column : row;
+    const int64_t side = s->turned ? s->tile_n : s->tile_m;
+    const int64_t rows = s->turned ? s->p.n : s->p.m;
+    if (atomic_fetch_sub(&s->left[first / side], 1) > 1)
+        return;
+    const int64_t from[2] = {s->row + first, 0};
+    const int64_t end[2] = {s->row + tn__cpu_min(first + side, rows),
+                            s->turned ? s->p.m : s->p.n};
+    tn__cpu_epilogue_run(s->then, from, end);
+}
+
 /* Computes tile i of a block. */
 static void run_shared(void *context, int64_t i)
 {
-    const shared *s = context;
+    shared *s = context;
     const int64_t row = i / s->tiles_n * s->tile_m;
     const int64_t column = i % s->tiles_n * s->tile_n;
     job g;
@@ -99,14 +117,8 @@ static void run_shared(void *context, int64_t i)
                       j, width);
         }
     }
-    if (s->first + s->k_slabs * DEPTH >= g.p.k) {
-        const int64_t from[2] = {s->at[0] + row, s->at[1] + column};
-        const int64_t end[2] = {s->at[0] + rows, s->at[1] + columns};
-        const int64_t turned_from[2] = {from[1], from[0]};
-        const int64_t turned_end[2] = {end[1], end[0]};
-        tn__cpu_epilogue_run(s->then, s->turned ? turned_from : from,
-                             s->turned ? turned_end : end);
-    }
+    if (s->then && s->first + s->k_slabs * DEPTH >= g.p.k)
+        finish_tile(s, row, column);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -135,13 +147,13 @@ static void share_block(shared *s, const job *g, int64_t i, int64_t j,
     s->p.c.memory = element(g, &g->p.c, i, j);
     s->p.m = tn__cpu_min(SHARED, g->p.m - i);
     s->p.n = tn__cpu_min(SHARED, g->p.n - j);
-    s->at[0] = i;
-    s->at[1] = j;
-    s->at[s->turned] += s->row;
     s->row_pieces = s->a ? (s->p.m + PIECE - 1) / PIECE : 0;
     const int64_t width = GROUP * g->whole;
     const int64_t pieces = s->row_pieces + (s->p.n + width - 1) / width;
     const int64_t tiles = cut_tiles(s);
+    const int64_t of_line = s->turned ? tiles / s->tiles_n : s->tiles_n;
+    for (int64_t line = 0; line < SHARED / MIN_TILE; line++)
+        atomic_init(&s->left[line], (int)of_line);
     for (s->first = 0; s->first < s->p.k; s->first += k_slabs * DEPTH) {
         s->k_slabs =
             (tn__cpu_min(k_slabs * DEPTH, s->p.k - s->first) + DEPTH - 1) /
@@ -157,7 +169,6 @@ bool tn__cpu_multiply_shared(const tn_cpu_product *p, tn_cpu_epilogue *then,
     job g;
     shared s;
     s.then = then;
-    s.row = row;
     tn__cpu_product_open(&g, p);
     tn__cpu_product_choose_panels(&g);
     s.turned = g.p.c.row != p->c.row;
@@ -178,8 +189,10 @@ bool tn__cpu_multiply_shared(const tn_cpu_product *p, tn_cpu_epilogue *then,
         return false;
     s.a = packs_a ? s.b + k_slabs * s.b_bytes : NULL;
     for (int64_t j = 0; j < g.p.n; j += SHARED)
-        for (int64_t i = 0; i < g.p.m; i += SHARED)
+        for (int64_t i = 0; i < g.p.m; i += SHARED) {
+            s.row = row + (s.turned ? j : i);
             share_block(&s, &g, i, j, k_slabs);
+        }
     if (then)
         tn__cpu_memory_release(s.b);
     return true;
