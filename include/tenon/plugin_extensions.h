@@ -438,8 +438,8 @@ typedef struct tn_quantised_product_extension {
  *     dimensions of the launch: dimension d of the launch is a part of
  *     dimension of[d] of the result. of[] never decreases.
  *   - The launch writes no memory that the work reads. Its other operands share
- *     no memory with what the work writes, except that an output may be the
- *     result itself, element for element.
+ *     no memory with what the work writes, unless they are the result itself,
+ *     element for element.
  *   - The launch has no operand with indices, so it has no index faults.
  *
  * work and launch have the tag of the call. run declines as the function for

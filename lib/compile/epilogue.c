@@ -373,6 +373,11 @@ static void work_in_place(const tn__capture *c, const tn__group *group,
     for (int p = 0; p < group->after->count; p++)
         if (group->after->part[p].kernel->has_row)
             return;
+    for (int i = 0; i < count + after_count; i++)
+        if (i != at && value[i] == value[at] &&
+            (i < count || access[i].writes ||
+             *access[i].offset != *access[at].offset))
+            return;
     const tn_launch_operand *read = NULL;
     for (uint32_t k = 0; k < operands; k++)
         if (access[operand].buffer == &after->args.launch.operand[k].buffer)
@@ -397,12 +402,13 @@ static void work_in_place(const tn__capture *c, const tn__group *group,
             alone = i == o || value[i] != value[o];
         if (!alone)
             continue;
-        const int both[2] = {at, operand};
-        for (int i = 0; i < 2; i++) {
-            *access[both[i]].buffer = *access[o].buffer;
-            *access[both[i]].offset = *access[o].offset;
-            value[both[i]] = value[o];
-        }
+        const uint32_t old = value[at];
+        for (int i = 0; i < count + after_count; i++)
+            if (value[i] == old) {
+                *access[i].buffer = *access[o].buffer;
+                *access[i].offset = *access[o].offset;
+                value[i] = value[o];
+            }
         return;
     }
 }
@@ -476,6 +482,7 @@ tn__command *tn__epilogue_command(const tn__capture *capture,
     uint32_t after_value[TN__ACCESS_MAX];
     result r;
     int at, operand;
+    uint32_t number;
     tn__command *after =
         group->after->count > 1
             ? tn__group_command(capture, group->after, device, after_value)
@@ -491,13 +498,11 @@ tn__command *tn__epilogue_command(const tn__capture *capture,
     if (count + after_count > TN__ACCESS_MAX ||
         !find_result(capture, step, &r) ||
         !find_both(after, &r, access, count, after_count, value, &at, &operand,
-                   &command->after_operand)) {
+                   &number)) {
         tn__command_free(after);
         return NULL;
     }
-    command->after = after;
-    command->epilogue = r.kind;
-    memcpy(command->after_of, group->after_of, sizeof command->after_of);
+    tn__command_join(command, after, r.kind, number, group->after_of);
     work_in_place(capture, group, &r, access, count, at, operand, after_count,
                   value);
     step->command = NULL;

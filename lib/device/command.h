@@ -21,13 +21,10 @@ struct tn__command {
     struct tn__late_param late[TN__LATE_MAX];
     uint32_t late_count;
     /* A launch that reads the result of this command and that the same call of
-     * the plugin does (extension "epilogue"), or NULL; owned. The result is its
-     * operand after_operand, and its dimension d is a part of dimension
-     * after_of[d] of the result. `epilogue` is the kind of this command as a
-     * TN_EPILOGUE_... */
+     * the plugin does (extension "epilogue"), or NULL; owned. `epilogue` has the
+     * arguments of that call, which point to this command and to `after`. */
     tn__command *after;
-    uint32_t after_operand;
-    uint8_t after_of[TN_MAX_NDIM], epilogue;
+    tn_epilogue_args epilogue;
     bool moves; /* true if the operands have other memory in each replay; then
                  * the device does not capture the command */
     const tn_program *program; /* program and built are set if the command is a
@@ -54,9 +51,11 @@ struct tn__command {
 /* Frees a command, which may be NULL, with its epilogue. */
 void tn__command_free(tn__command *command);
 
-/* Returns the arguments of the extension "epilogue" for a command with `after`.
- * They point into the command. */
-tn_epilogue_args tn__command_epilogue(const tn__command *command);
+/* Gives a command the launch `after`, which it takes over. `kind` is the kind of
+ * the command (TN_EPILOGUE_...), the result is operand `operand` of the launch,
+ * and dimension d of the launch is a part of dimension of[d] of the result. */
+void tn__command_join(tn__command *command, tn__command *after, uint32_t kind,
+                      uint32_t operand, const uint8_t of[TN_MAX_NDIM]);
 /* Submits a command with `after`: as one call, or, if the plugin declines it, as
  * two. The result is that of tn__device_work. */
 tn_status tn__device_epilogue(tn_device *device, tn__command *command,

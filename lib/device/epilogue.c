@@ -14,27 +14,27 @@ void tn__command_free(tn__command *command)
     tn__free(command);
 }
 
-tn_epilogue_args tn__command_epilogue(const tn__command *command)
+void tn__command_join(tn__command *command, tn__command *after, uint32_t kind,
+                      uint32_t operand, const uint8_t of[TN_MAX_NDIM])
 {
-    const tn__command *after = command->after;
-    tn_epilogue_args args = {.size = sizeof args,
-                             .kind = command->epilogue,
-                             .work = &command->args,
-                             .program = after->program,
-                             .built = after->built,
-                             .launch = &after->args.launch,
-                             .operand = command->after_operand};
-    memcpy(args.of, command->after_of, sizeof args.of);
-    return args;
+    command->after = after;
+    command->epilogue = (tn_epilogue_args){.size = sizeof command->epilogue,
+                                           .kind = kind,
+                                           .work = &command->args,
+                                           .program = after->program,
+                                           .built = after->built,
+                                           .launch = &after->args.launch,
+                                           .operand = operand};
+    memcpy(command->epilogue.of, of, sizeof command->epilogue.of);
 }
 
 tn_status tn__device_epilogue(tn_device *device, tn__command *command,
                               tn_fault *fault)
 {
     tn__command *after = command->after;
-    tn_epilogue_args args = tn__command_epilogue(command);
-    tn_status status = tn__device_work(device, TN__WORK_EPILOGUE, &args,
-                                       command->what, NULL, fault);
+    tn_status status = tn__device_work(device, TN__WORK_EPILOGUE,
+                                       &command->epilogue, command->what, NULL,
+                                       fault);
     if (status != TN_ERR_UNSUPPORTED)
         return status;
     status = tn__device_work(device, command->kind, &command->args,

@@ -31,10 +31,10 @@ static tn_status submit(tn_device *device, const tn__command *command)
     const tn__work_kind *work = &tn__work_kinds[command->kind];
     const void *found = work->find(device);
     if (command->after) {
-        tn_epilogue_args args = tn__command_epilogue(command);
+        p.epilogue.tag = 0;
         const tn__work_kind *both = &tn__work_kinds[TN__WORK_EPILOGUE];
         const void *extension = both->find(device);
-        tn_status status = extension ? both->run(device, extension, &args)
+        tn_status status = extension ? both->run(device, extension, &p.epilogue)
                                      : TN_ERR_UNSUPPORTED;
         if (status != TN_ERR_UNSUPPORTED)
             return status;

@@ -296,6 +296,72 @@ static bool check_net(uint64_t seed, int *joined)
     return same;
 }
 
+/* ---- large layers ----------------------------------------------------------- */
+
+/* Layers that a device computes in several parts, each with the launch over
+ * it. */
+typedef struct large {
+    int64_t batch, m, k, n;
+    bool transposed, norm;
+    tn_dtype dtype;
+    tn_tensor *w, *b;
+} large;
+
+static tn_status run_large(tn_tensor *const *in, int in_count, tn_tensor **out,
+                           int out_count, void *context)
+{
+    const large *l = context;
+    (void)in_count, (void)out_count;
+    tn_tensor *h = l->transposed ? tn_linear(in[0], l->w, NULL)
+                                 : tn_matmul(in[0], l->w);
+    h = tn_add(h, l->b);
+    out[0] = l->norm ? tn_layer_norm(h, tn_dims(l->n), NULL, NULL)
+                     : tn_relu(h);
+    return TN_OK;
+}
+
+static void check_large(void)
+{
+    static const large cases[] = {
+        {1, 700, 80, 65, true, false, TN_F32, NULL, NULL},
+        {3, 200, 64, 96, true, true, TN_F32, NULL, NULL},
+        {1, 600, 70, 50, true, false, TN_F16, NULL, NULL},
+        {1, 900, 33, 70, false, false, TN_F32, NULL, NULL},
+        {1, 700, 64, 200, false, false, TN_F32, NULL, NULL},
+        {1, 700, 64, 200, false, true, TN_F64, NULL, NULL},
+        {1, 300, 64, 1100, false, false, TN_F32, NULL, NULL},
+        {1, 2100, 40, 120, false, true, TN_F32, NULL, NULL},
+        {40, 50, 20, 36, false, false, TN_F32, NULL, NULL},
+        {9, 70, 30, 90, false, true, TN_BF16, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tn_scope *scope = tn_scope_open();
+        large l = cases[i];
+        tn_manual_seed(i);
+        l.w = l.transposed ? number(l.dtype, tn_dims(l.n, l.k))
+                           : number(l.dtype, tn_dims(l.batch, l.k, l.n));
+        l.b = number(l.dtype, tn_dims(l.n));
+        tn_tensor *x = number(l.dtype, tn_dims(l.batch, l.m, l.k));
+        tn_tensor *want, *got;
+        tn_compiled *c = tn_compile(run_large, &l);
+        bool same = true;
+        TN_NO_GRAD
+            for (int call = 0; call < 4 && !tn_error(); call++) {
+                run_large(&x, 1, &want, 1, &l);
+                tn_compiled_run(c, &x, 1, &got, 1);
+                same = same && got && same_bits(want, got);
+            }
+        ok(same && !tn_error(), "%s (%lld, %lld, %lld) x %lld + b, %s: the "
+           "bits of the function", tn_dtype_name(l.dtype), (long long)l.batch,
+           (long long)l.m, (long long)l.k, (long long)l.n,
+           l.norm ? "layer_norm" : "relu");
+        if (tn_error())
+            printf("# %s\n", tn_error());
+        tn_error_clear();
+        tn_scope_close(scope);
+    }
+}
+
 /* ---- known programs --------------------------------------------------------- */
 
 typedef struct block {
@@ -323,6 +389,17 @@ static tn_status write_input(tn_tensor *const *in, int in_count,
     tn_tensor *x = tn_clone(in[0]);
     tn_add_(x, tn_matmul(x, m->w));
     out[0] = tn_mul(x, m->scale);
+    return TN_OK;
+}
+
+/* The launch reads the product twice. */
+static tn_status square(tn_tensor *const *in, int in_count, tn_tensor **out,
+                        int out_count, void *context)
+{
+    const block *m = context;
+    (void)in_count, (void)out_count;
+    tn_tensor *h = tn_matmul(in[0], m->w);
+    out[0] = tn_mul(h, h);
     return TN_OK;
 }
 
@@ -374,10 +451,13 @@ int main(void)
         tn_device_has_extension(tn_device_current(), "epilogue");
     ok(has ? joined > count / 4 : joined == 0,
        "%d launches were joined with what they follow", joined);
+    check_large();
     check_known("linear, gelu and a residual", linear_gelu, 1, true,
                 "linear + ");
     check_known("a product that is also an output", linear_gelu, 2, true,
                 "linear + ");
+    check_known("a product that is read twice", square, 1, true,
+                "matmul + mul");
     check_known("a launch that writes the input of the product", write_input, 1,
                 false, "matmul + add");
     return done_testing();
