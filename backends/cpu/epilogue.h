@@ -18,11 +18,14 @@
 typedef struct tn_cpu_epilogue {
     tn_queue *queue;
     const tn_epilogue_args *args;
-    uint32_t ndim; /* dimensions of the launch */
-    /* The dimensions of the launch from range[r] up to but not including
-     * range[r + 1] are those of range r. */
-    uint32_t range[TN_CPU_EPILOGUE_RANGES + 1];
     bool taken; /* the work runs the launch for each block of its result */
+    /* The launch, if it is taken. Dimensions of a range are merged where the
+     * operands allow it. Those from range[r] up to but not including range[r + 1]
+     * are those of range r. */
+    uint32_t ndim, row_ndim;
+    uint32_t range[TN_CPU_EPILOGUE_RANGES + 1];
+    int64_t extent[TN_MAX_NDIM];
+    int64_t stride[TN_CPU_MAX_OPERANDS][TN_MAX_NDIM];
     atomic_int *left; /* left[b]: how many parts of block b are not finished;
                        * owned; NULL if each block is one part */
     atomic_int failed; /* the status of a launch that failed */
@@ -45,14 +48,21 @@ void tn__cpu_epilogue_open(tn_cpu_epilogue *e, tn_queue *queue,
  * by block: the work then calls the two functions below. If not, or if e is NULL,
  * returns false; the launch then runs after the work. */
 bool tn__cpu_epilogue_take(tn_cpu_epilogue *e, const tn_cpu_epilogue_cut *cut);
-/* Says that one more part of a block is finished. Returns whether it was the last
- * one. */
-bool tn__cpu_epilogue_part(tn_cpu_epilogue *e, int64_t block);
+/* Says that `count` more parts of a block are finished. Returns whether they were
+ * the last ones. */
+bool tn__cpu_epilogue_part(tn_cpu_epilogue *e, int64_t block, int64_t count);
 /* Runs the launch for the elements with indices from[r] <= i < end[r] in each
  * range r. The index in a range of several dimensions is row-major. Uses the
  * scratch memory of the thread. */
 void tn__cpu_epilogue_run(tn_cpu_epilogue *e, const int64_t *from,
                           const int64_t *end);
+/* For a work that writes `count` images, dimension 0 of the result, whose parts are
+ * pixels or groups of pixels: a block is an image. tn__cpu_epilogue_image counts
+ * parts of an image, and runs the launch for it after the last one. */
+bool tn__cpu_epilogue_take_images(tn_cpu_epilogue *e, int64_t count,
+                                  int64_t parts);
+void tn__cpu_epilogue_image(tn_cpu_epilogue *e, int64_t image, int64_t parts);
+
 /* Called after the work, with its status: runs the launch if it was not taken.
  * Returns the status of both. */
 tn_status tn__cpu_epilogue_close(tn_cpu_epilogue *e, tn_status status);

@@ -362,6 +362,70 @@ static void check_large(void)
     }
 }
 
+/* Convolutions with batch norm, activation and residual sum. */
+typedef struct images {
+    int64_t count, in, size, out, kernel, stride, groups;
+    tn_dtype dtype;
+    tn_tensor *w, *a, *b, *c, *d;
+} images;
+
+static tn_status run_images(tn_tensor *const *in, int in_count,
+                            tn_tensor **out, int out_count, void *context)
+{
+    const images *f = context;
+    (void)in_count, (void)out_count;
+    tn_tensor *y = tn_conv2d(in[0], f->w, NULL, .stride = f->stride,
+                             .padding = f->kernel / 2, .groups = f->groups);
+    y = tn_relu(tn_batch_norm(y, f->c, f->d, f->a, f->b));
+    out[0] = same_shape(y, in[0]) ? tn_add(y, in[0]) : y;
+    return TN_OK;
+}
+
+static void check_images(void)
+{
+    static const images cases[] = {
+        {5, 16, 31, 16, 3, 1, 1, TN_F32, NULL, NULL, NULL, NULL, NULL},
+        {6, 3, 33, 20, 3, 2, 1, TN_F32, NULL, NULL, NULL, NULL, NULL},
+        {5, 24, 25, 24, 1, 1, 1, TN_F32, NULL, NULL, NULL, NULL, NULL},
+        {1, 96, 57, 160, 1, 1, 1, TN_F32, NULL, NULL, NULL, NULL, NULL},
+        {2, 64, 41, 64, 3, 1, 64, TN_F32, NULL, NULL, NULL, NULL, NULL},
+        {7, 8, 23, 12, 5, 1, 4, TN_F32, NULL, NULL, NULL, NULL, NULL},
+        {4, 4, 40, 4, 3, 1, 1, TN_F32, NULL, NULL, NULL, NULL, NULL},
+        {5, 10, 29, 18, 3, 1, 1, TN_F64, NULL, NULL, NULL, NULL, NULL},
+        {1, 32, 60, 32, 3, 1, 1, TN_F32, NULL, NULL, NULL, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tn_scope *scope = tn_scope_open();
+        images f = cases[i];
+        tn_manual_seed(i);
+        f.w = number(f.dtype, tn_dims(f.out, f.in / f.groups, f.kernel,
+                                      f.kernel));
+        f.a = number(f.dtype, tn_dims(f.out));
+        f.b = number(f.dtype, tn_dims(f.out));
+        f.c = number(f.dtype, tn_dims(f.out));
+        f.d = tn_add_scalar(tn_abs(number(f.dtype, tn_dims(f.out))), 1);
+        tn_tensor *x =
+            number(f.dtype, tn_dims(f.count, f.in, f.size, f.size));
+        tn_tensor *want, *got;
+        tn_compiled *c = tn_compile(run_images, &f);
+        bool same = true;
+        TN_NO_GRAD
+            for (int call = 0; call < 4 && !tn_error(); call++) {
+                run_images(&x, 1, &want, 1, &f);
+                tn_compiled_run(c, &x, 1, &got, 1);
+                same = same && got && same_bits(want, got);
+            }
+        ok(same && !tn_error(), "%lld images of %lld channels, window %lld, "
+           "groups %lld, %s: the bits of the function", (long long)f.count,
+           (long long)f.in, (long long)f.kernel, (long long)f.groups,
+           tn_dtype_name(f.dtype));
+        if (tn_error())
+            printf("# %s\n", tn_error());
+        tn_error_clear();
+        tn_scope_close(scope);
+    }
+}
+
 /* ---- known programs --------------------------------------------------------- */
 
 typedef struct block {
@@ -452,6 +516,7 @@ int main(void)
     ok(has ? joined > count / 4 : joined == 0,
        "%d launches were joined with what they follow", joined);
     check_large();
+    check_images();
     check_known("linear, gelu and a residual", linear_gelu, 1, true,
                 "linear + ");
     check_known("a product that is also an output", linear_gelu, 2, true,

@@ -143,7 +143,7 @@ static void run_tile(product *p, int64_t i)
     else if (!tn__cpu_multiply(&t))
         atomic_store(&p->failed, true);
     if (p->launches && p->tiles != p->batches &&
-        tn__cpu_epilogue_part(p->then, i / p->tiles_n))
+        tn__cpu_epilogue_part(p->then, i / p->tiles_n, 1))
         launch_rows(p, batch * p->m->m + row, batch * p->m->m + row + t.m);
 }
 

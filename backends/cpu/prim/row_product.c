@@ -75,7 +75,7 @@ static void task(void *context, int64_t number)
     for (int64_t r = 0; half && r < m; r++)
         p->routines->store[p->m->c.dtype](c + r * p->c_row * p->bytes,
                                           out + r * n, 1, n);
-    if (p->then && tn__cpu_epilogue_part(p->then, i / ROWS)) {
+    if (p->then && tn__cpu_epilogue_part(p->then, i / ROWS, 1)) {
         const int64_t from[2] = {i, 0}, end[2] = {i + m, p->m->n};
         tn__cpu_epilogue_run(p->then, from, end);
     }
