@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cpu_programs.h"
 
@@ -95,7 +96,7 @@ typedef struct box {
     int64_t at[TN_MAX_NDIM], extent[TN_MAX_NDIM];
 } box;
 
-static void launch_box(const box *b)
+static tn_status launch_box(const box *b)
 {
     tn_cpu_epilogue *e = b->e;
     const tn_launch *whole = e->args->launch;
@@ -113,9 +114,7 @@ static void launch_box(const box *b)
         for (uint32_t d = 0; d < e->ndim; d++)
             operand[k].offset += b->at[d] * e->stride[k][d];
     }
-    tn_status status = tn__cpu_launch(e->queue, e->args->built, &launch);
-    if (status)
-        atomic_store(&e->failed, status);
+    return tn__cpu_launch(e->queue, e->args->built, &launch);
 }
 
 static void cut_range(box *b, uint32_t r, uint32_t d, int64_t from,
@@ -126,10 +125,13 @@ static void cut_next(box *b, uint32_t r)
     while (r < TN_CPU_EPILOGUE_RANGES &&
            b->e->range[r] == b->e->range[r + 1])
         r++;
-    if (r == TN_CPU_EPILOGUE_RANGES)
-        launch_box(b);
-    else
+    if (r < TN_CPU_EPILOGUE_RANGES) {
         cut_range(b, r, b->e->range[r], b->from[r], b->end[r]);
+        return;
+    }
+    const tn_status status = launch_box(b);
+    if (status)
+        atomic_store(&b->e->failed, status);
 }
 
 /* Cuts the elements [from, end) of the dimensions of range r, from dimension d
@@ -187,11 +189,23 @@ void tn__cpu_epilogue_image(tn_cpu_epilogue *e, int64_t image, int64_t parts)
     tn__cpu_epilogue_run(e, from, end);
 }
 
+/* Launches over the whole result, with as few dimensions as possible. */
+static tn_status launch_whole(tn_cpu_epilogue *e)
+{
+    static const tn_cpu_epilogue_cut cut = {.ranges = 1};
+    if (e->args->program->operand_count > TN_CPU_MAX_OPERANDS)
+        return tn__cpu_launch(e->queue, e->args->built, e->args->launch);
+    merge(e, &cut);
+    box b = {.e = e};
+    memcpy(b.extent, e->extent, sizeof b.extent);
+    return launch_box(&b);
+}
+
 tn_status tn__cpu_epilogue_close(tn_cpu_epilogue *e, tn_status status)
 {
     free(e->left);
     if (!status && !e->taken)
-        return tn__cpu_launch(e->queue, e->args->built, e->args->launch);
+        return launch_whole(e);
     const tn_status failed = (tn_status)atomic_load(&e->failed);
     return status         ? status
            : failed       ? tn__cpu_host->fail(failed, "epilogue: out of memory "
