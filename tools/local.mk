@@ -23,6 +23,7 @@ check_primitive_sources = \
 	tools/check/check_attention.c tools/check/check_attention.h \
 	tools/check/check_lapack.c tools/check/check_lapack.h \
 	tools/check/check_quantised.c tools/check/check_quantised.h \
+	tools/check/check_epilogue.c tools/check/check_epilogue.h \
 	tools/check/operand.c tools/check/operand.h \
 	tools/check/random_source.c tools/check/random_source.h
 check_program_sources = \
@@ -51,6 +52,7 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/check_attention.c tools/check/check_attention.h \
 	tools/check/check_lapack.c tools/check/check_lapack.h \
 	tools/check/check_quantised.c tools/check/check_quantised.h \
+	tools/check/check_epilogue.c tools/check/check_epilogue.h \
 	tools/check/operand.c tools/check/operand.h \
 	$(check_program_sources)
 tools_tenon_plugin_check_LDFLAGS = -Wl,--as-needed

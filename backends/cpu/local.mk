@@ -108,7 +108,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/prim/sort_orders.inc \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
 	backends/cpu/ext/cpu_pool.c backends/cpu/ext/cpu_pool.h \
-	backends/cpu/ext/cpu_quantised.c \
+	backends/cpu/ext/cpu_quantised.c backends/cpu/ext/cpu_epilogue.c \
+	backends/cpu/epilogue.c backends/cpu/epilogue.h \
 	backends/cpu/ext/cpu_pool_max.c backends/cpu/ext/cpu_pool_mean.c \
 	backends/cpu/ext/cpu_pool_windows.c \
 	backends/cpu/ext/conv/cpu_conv.h backends/cpu/ext/conv/conv_grid.c \

@@ -7,6 +7,7 @@ shared_plugin_sources = \
 	backends/shared/core_table.c \
 	backends/shared/device_list.c \
 	backends/shared/build_source.c \
+	backends/shared/epilogue.c \
 	backends/shared/pending.c \
 	backends/shared/quantised.c backends/shared/quantised_text.c \
 	backends/shared/submit.c

@@ -9,6 +9,7 @@ libtenon_la_SOURCES += \
 	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fit.c \
 	lib/compile/neighbours.c lib/compile/order.c \
 	lib/compile/fuse_command.c \
+	lib/compile/epilogue.c lib/compile/epilogue.h \
 	lib/compile/arena.c lib/compile/arena.h \
 	lib/compile/program.c lib/compile/program.h \
 	lib/compile/check.c lib/compile/check.h \
@@ -27,3 +28,5 @@ check_PROGRAMS += tests/compile/test_compile_faults
 tests_compile_test_compile_faults_SOURCES = \
 	tests/compile/test_compile_faults.c tests/fault_sweep.h \
 	tests/malloc_faults.h
+check_PROGRAMS += tests/compile/test_epilogue
+tests_compile_test_epilogue_SOURCES = tests/compile/test_epilogue.c

@@ -3,6 +3,7 @@
 #include <compile/program.h>
 
 #include <compile/arena.h>
+#include <compile/epilogue.h>
 #include <compile/fuse.h>
 #include <compile/passes.h>
 #include <compile/report.h>
@@ -81,6 +82,20 @@ static bool append_group(building *b, tn__group *group)
 {
     uint32_t value[TN__ACCESS_MAX];
     tn__command *command = NULL;
+    if (group->after) {
+        command = tn__epilogue_command(b->capture, group,
+                                       b->capture->record->device, value);
+        if (!command && tn__error_pending())
+            return false;
+        if (!command) {
+            tn__group *after = group->after;
+            group->after = NULL;
+            const bool done =
+                append_group(b, group) && append_group(b, after);
+            group->after = after;
+            return done;
+        }
+    }
     if (group->count > 1) {
         tn__part *part[TN__MERGE_MAX_PARTS];
         for (int p = 0; p < group->count; p++)
@@ -199,6 +214,8 @@ static tn__replayed *finish(building *b, bool fuse, double memory,
         limit = b->program->peak_bytes;
     bool done = !tn__error_pending() &&
                 tn__group_steps(b->capture, fuse, limit, &grouping);
+    if (done && fuse)
+        tn__join_epilogues(b->capture, b->capture->record->device, &grouping);
     for (size_t g = 0; g < grouping.count && done; g++)
         done = append_group(b, grouping.group[g]);
     if (b->capture->step)

@@ -9,6 +9,8 @@
 /* Adds the sizes of a launch's iteration space. */
 static void add_sizes(tn__text *text, const tn__command *command)
 {
+    if (command->after)
+        command = command->after;
     const tn_launch *launch = &command->args.launch;
     if (command->kind != TN__WORK_LAUNCH)
         return;
@@ -28,6 +30,9 @@ void tn__report_group(tn__text *text, const tn__capture *capture,
                          step->what);
         else
             tn__text_add(text, " + %s", step->what);
+        const tn__group *after = command ? group->after : NULL;
+        for (int q = 0; after && q < after->count; q++)
+            tn__text_add(text, " + %s", capture->step[after->step[q]].what);
         if (!command || p == group->count - 1)
             add_sizes(text, command ? command : step->command);
         if (!command || p == group->count - 1)

@@ -259,5 +259,7 @@ int tn__command_accesses(tn__command *command,
     case TN__WORK_LAPACK: list_lapack(&l, &command->args.lapack); break;
     default: list_quantised(&l, &command->args.quantised_product); break;
     }
+    if (command->after)
+        list_launch(&l, command->after);
     return l.count;
 }

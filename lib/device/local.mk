@@ -11,7 +11,7 @@ libtenon_la_SOURCES += \
 	lib/device/memory/allocator.c lib/device/memory/slab.c lib/device/memory/large.c lib/device/memory/holders.c \
 	lib/device/memory/small.c lib/device/memory/stats.c \
 	lib/device/transfer.c lib/device/transfer.h \
-	lib/device/access.c lib/device/access.h lib/device/recorder.c lib/device/replay.c lib/device/command.h \
+	lib/device/access.c lib/device/access.h lib/device/recorder.c lib/device/replay.c lib/device/epilogue.c lib/device/command.h \
 	lib/device/built.c lib/device/plugin_errors.c lib/device/copies.c lib/device/work.c lib/device/work.h lib/device/recorder.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
 	lib/device/tally.c lib/device/tally.h \

@@ -31,13 +31,26 @@ static tn_status submit(tn_device *device, const tn__command *command)
     }
     const tn__work_kind *work = &tn__work_kinds[command->kind];
     const void *found = work->find(device);
+    if (command->after) {
+        p.epilogue.tag = 0;
+        const tn__work_kind *both = &tn__work_kinds[TN__WORK_EPILOGUE];
+        const void *extension = both->find(device);
+        tn_status status = extension ? both->run(device, extension, &p.epilogue)
+                                     : TN_ERR_UNSUPPORTED;
+        if (status != TN_ERR_UNSUPPORTED)
+            return status;
+        p.after = NULL;
+        status = submit(device, &p);
+        return status ? status : submit(device, command->after);
+    }
     memset((char *)&p.args + work->tag, 0, sizeof(uint64_t));
     return found ? work->run(device, found, &p.args) : TN_ERR_UNSUPPORTED;
 }
 
 static bool can_capture(const tn__command *command)
 {
-    return !command->draw && !command->late_count && !command->moves &&
+    return (!command->after || can_capture(command->after)) &&
+           !command->draw && !command->late_count && !command->moves &&
            (command->kind >= TN__WORK_KINDS ||
                               tn__work_kinds[command->kind].recorded);
 }
@@ -179,7 +192,7 @@ void tn__record_free(tn__record *record)
     }
     for (tn__command *p = record->first, *next; p; p = next) {
         next = p->next;
-        tn__free(p);
+        tn__command_free(p);
     }
     for (size_t i = 0; i < record->kept_count; i++)
         record->drop(record->kept[i].object);
@@ -234,20 +247,29 @@ static void set_late(tn__command *command, const struct tn__late_param *late)
         param->i = (int64_t)*late->from;
 }
 
+/* Gives a command the random numbers and late numbers of this replay. */
+static void set_numbers(const tn__record *record, tn__command *command)
+{
+    if (command->draw)
+        draw_again(record, command);
+    for (uint32_t i = 0; i < command->late_count; i++)
+        set_late(command, &command->late[i]);
+    if (command->after)
+        set_numbers(record, command->after);
+}
+
 /* Submits one command, by the same call as when it was recorded. */
 static tn_status command_run(const tn__record *record, tn__command *command)
 {
     tn_device *device = record->device;
     tn_fault fault = {.size = sizeof fault};
-    if (command->draw)
-        draw_again(record, command);
-    for (uint32_t i = 0; i < command->late_count; i++)
-        set_late(command, &command->late[i]);
+    set_numbers(record, command);
     if (command->kind == TN__WORK_COPY)
         return tn__device_copy_again(device, &command->args.copy,
                                      command->what);
     tn_status status =
-        command->kind == TN__WORK_LAUNCH
+        command->after ? tn__device_epilogue(device, command, &fault)
+        : command->kind == TN__WORK_LAUNCH
             ? tn__device_launch(device, command->program, command->built,
                                 &command->args.launch, command->what, NULL,
                                 &fault)

@@ -57,6 +57,7 @@ typedef struct convolution {
     int64_t width;
     int64_t class_count, tasks;
     pixel_class class[TN_CPU_CONV_CLASSES];
+    tn_cpu_epilogue *then; /* a launch over each image, or NULL */
     atomic_int failed;
 } convolution;
 

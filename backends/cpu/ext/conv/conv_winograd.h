@@ -49,6 +49,7 @@ typedef struct winograd {
      * as [strip][channel][STRIP]. */
     int64_t plane;
     float *filters; /* transformed filters: [group][element][plane] */
+    tn_cpu_epilogue *then; /* a launch over each image, or NULL */
     atomic_int failed;
 } winograd;
 
