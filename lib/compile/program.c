@@ -171,12 +171,14 @@ static tn__replayed *finish(building *b, bool fuse, const char *name)
     if (b->capture->step)
         replace_commands(b);
     tn__grouping_release(&grouping);
-    done = done && make_arena(b) && keep_externals(b);
-    if (!done)
+    if (!done || !make_arena(b))
+        return NULL;
+    /* The memory of inputs and outputs is still that of the capture. */
+    tn__record_instantiate(b->capture->record, NULL);
+    if (!keep_externals(b))
         return NULL;
     tn__replayed *p = b->program;
     p->recorded = (int64_t)b->capture->step_count;
-    tn__record_instantiate(b->capture->record, NULL);
     p->launches = tn__record_calls(b->capture->record);
     p->text = tn__report_finish(&b->report, name, p);
     return p->text ? p : NULL;
