@@ -45,9 +45,11 @@ static tn_status submit(tn_device *device, const tn__command *command)
 
 static bool can_capture(const tn__command *command)
 {
-    return !command->draw && !command->late_count && !command->moves &&
-           (command->kind >= TN__WORK_KINDS ||
-                              tn__work_kinds[command->kind].recorded);
+    for (const tn__command *c = command; c; c = c->with)
+        if (c->draw || c->late_count || c->moves)
+            return false;
+    return command->kind >= TN__WORK_KINDS ||
+           tn__work_kinds[command->kind].recorded;
 }
 
 /* Lets the device capture the commands from `first` up to but not including
