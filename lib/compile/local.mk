@@ -11,6 +11,7 @@ libtenon_la_SOURCES += \
 	lib/compile/fuse_command.c \
 	lib/compile/epilogue.c lib/compile/epilogue.h \
 	lib/compile/arena.c lib/compile/arena.h \
+	lib/compile/list.c lib/compile/list.h \
 	lib/compile/program.c lib/compile/program.h \
 	lib/compile/check.c lib/compile/check.h \
 	lib/compile/report.c lib/compile/report.h
@@ -18,6 +19,8 @@ tenoninclude_HEADERS += include/tenon/compile.h
 EXTRA_DIST += lib/compile/README.md
 check_PROGRAMS += tests/compile/test_compile
 tests_compile_test_compile_SOURCES = tests/compile/test_compile.c
+check_PROGRAMS += tests/compile/test_list
+tests_compile_test_list_SOURCES = tests/compile/test_list.c
 check_PROGRAMS += tests/compile/test_random
 tests_compile_test_random_SOURCES = tests/compile/test_random.c
 check_PROGRAMS += tests/compile/test_step

@@ -43,6 +43,14 @@ void tn__report_group(tn__text *text, const tn__capture *capture,
                      capture->step[group->refused_step].what, group->refused);
 }
 
+void tn__report_list(tn__text *text, const tn__entry *list)
+{
+    tn__text_add(text, "list of the launches");
+    for (const tn__entry *e = list; e; e = e->with)
+        tn__text_add(text, " %zu", e->number);
+    tn__text_add(text, ", by one call\n");
+}
+
 char *tn__report_finish(tn__text *lines, const char *name,
                         const tn__replayed *p)
 {

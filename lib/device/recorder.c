@@ -241,6 +241,15 @@ tn__command *tn__command_launch(const tn_program *program, tn_built *built,
     return command;
 }
 
+void tn__command_free(tn__command *command)
+{
+    for (tn__command *next; command; command = next) {
+        next = command->with;
+        tn__free(command->after);
+        tn__free(command);
+    }
+}
+
 tn_status tn__record_launch(tn_device *device, const tn_program *program,
                             tn_built *built, const tn_launch *launch,
                             const char *what)

@@ -71,6 +71,8 @@ typedef struct tn__record {
      * functions that captured them. */
     tn__segment *segments; /* linked list, owned */
     const tn_graph_replay_extension *extension;
+    const tn_launch_list_extension *lists; /* the functions that prepared
+                                            * launches; NULL if none are */
 } tn__record;
 
 /* Begins to record the work that this thread submits to the device. `recorder`
@@ -82,7 +84,9 @@ tn__record *tn__record_begin(tn_device *device, const char *recorder,
                              const char *replayer, void (*drop)(void *kept));
 /* Ends the recording of this thread. */
 void tn__record_end(tn__record *record);
-/* Lets the device capture the recorded commands, if it can (CUDA graphs).
+/* Lets the device capture the recorded commands, if it can (CUDA graphs), and
+ * prepare launches for many runs (extension "launch-list"). The operands of all
+ * commands have memory.
  * `instead` is an older record or NULL. If possible, its captured segments are
  * updated and reused, which is faster than capturing new ones. After the call,
  * `instead` can only be freed. */
@@ -143,6 +147,9 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
  * a recording. */
 tn__command *tn__command_launch(const tn_program *program, tn_built *built,
                                 const tn_launch *launch, const char *what);
+/* Frees a command that has not been prepared, its epilogue, and the launches of
+ * its list. The command may be NULL. */
+void tn__command_free(tn__command *command);
 
 /* If this thread is recording work of the device, rejects an access of the host
  * to the device's memory: records and returns TN_ERR_STATE. A replay would not
