@@ -97,7 +97,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/jit/native_nodes.c \
 	backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
 	backends/cpu/jit/native_run.h backends/cpu/jit/native_run_folds.c \
-	backends/cpu/jit/native_runner.h backends/cpu/jit/native_uses.c \
+	backends/cpu/jit/native_runner.h backends/cpu/jit/native_target.c \
+	backends/cpu/jit/native_uses.c \
 	backends/cpu/jit/native_variants.c \
 	backends/cpu/jit/x86.c backends/cpu/jit/x86.h \
 	backends/cpu/simd/family.c backends/cpu/simd/isa.c \
