@@ -20,3 +20,6 @@ check_PROGRAMS += tests/compile/test_compile_faults
 tests_compile_test_compile_faults_SOURCES = \
 	tests/compile/test_compile_faults.c tests/fault_sweep.h \
 	tests/malloc_faults.h
+check_PROGRAMS += tests/compile/test_same_work tests/compile/test_mistakes
+tests_compile_test_same_work_SOURCES = tests/compile/test_same_work.c
+tests_compile_test_mistakes_SOURCES = tests/compile/test_mistakes.c

@@ -41,14 +41,14 @@ typedef enum outcome {
  * call. If the outcome is not COMPILED_SAME, writes the reason into text. */
 outcome compiled_compare(const subject *s, char *text, size_t room);
 
-/* Adds an outcome to the verdict, if it is what compiled.def says about the
- * operator or layer. */
+/* Adds an outcome to the verdict. A sample may be refused only if compiled.def or
+ * host.def has the operator or layer. */
 void compiled_count(verdict *v, const char *name, size_t sample, outcome found,
                     const char *text);
-/* Returns whether the named operator or layer has no line in compiled.def. */
-bool compiled_is_expected(const char *name);
-/* Prints how many samples were refused, by reason. */
-void compiled_print_refused(void);
+/* Prints how many samples were refused, by reason. With `all`, which means that
+ * all samples were compared, returns false if a line of compiled.def is not
+ * needed. */
+bool compiled_print_refused(bool all);
 
 /* As the functions of golden.h without "_compiled". Of an operator's samples,
  * every `every`th is compared. */

@@ -168,6 +168,8 @@ static bool go(tn_safetensors *file, const layer *kind, tn_module *module,
         return false;
     if (turn != same)
         turn_state(module, turn);
+    if (kind->make == parametrized_make)
+        parametrized_ready(module);
     int count = count_of(file, "in."), wanted = count_of(file, "out.");
     for (int i = 0; i < count; i++) {
         p->in[i] = turn(golden_tensor(file, numbered("in.", i).text, NULL));
@@ -375,7 +377,11 @@ static bool prepare_layer(compiled_layer *l, const job *j, tn_module *module,
     for (int i = 0; i < LAYER_MOST; i++)
         l->tracked[i] =
             tn_safetensors_has(j->file, numbered("grad.in.", i).text);
-    return prepare(j->file, module, text, room);
+    if (!prepare(j->file, module, text, room))
+        return false;
+    if (j->kind->make == parametrized_make)
+        parametrized_ready(module);
+    return !tn_error();
 }
 
 verdict module_file_compiled(tn_safetensors *file)
