@@ -81,12 +81,15 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
  *                TN_ERR_STATE and names the operator. Memory for two copies of
  *                these tensors is needed
  *   fuse         false keeps every launch as it was recorded
- *   name         a name for messages; NULL: "compiled function". It is copied */
+ *   name         a name for messages; NULL: "compiled function". It is copied
+ *   keep         an object to which the compiled function holds a reference, such
+ *                as the model that the function calls. Any object of Tenon */
 #define TN_COMPILE_OPTIONS_LIST(X)                                            \
     X(int64_t, plans, 8)                                                      \
     X(int64_t, check_every, 0)                                                \
     X(bool, fuse, true)                                                       \
-    X(const char *, name, NULL)
+    X(const char *, name, NULL)                                               \
+    X(void *, keep, NULL)
 TN_OPTIONS_STRUCT(tn_compile, TN_COMPILE_OPTIONS_LIST);
 #define TN_COMPILE_OPTIONS                                                    \
     TN_OPTIONS_DEFAULTS(tn_compile, TN_COMPILE_OPTIONS_LIST)

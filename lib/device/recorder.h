@@ -52,6 +52,13 @@ typedef struct tn__record {
     /* The late parameters of the launch that is recorded next. */
     struct tn__late_param late[TN__LATE_MAX];
     uint32_t late_count;
+    /* The objects that compute numbers for each replay (tn_graph_on_replay). */
+    struct tn__host_part {
+        void *object; /* one reference */
+        const struct tn_graph_host *host;
+        int64_t version; /* of the object when it was recorded */
+    } *hosts; /* owned array */
+    size_t host_count, host_room;
     /* The segments that the device captured (command.h), and the plugin's
      * functions that captured them. */
     tn__segment *segments; /* linked list, owned */
@@ -78,7 +85,17 @@ int64_t tn__record_calls(const tn__record *record);
  * the device first. */
 void tn__record_free(tn__record *record);
 
-/* Replays the record. Calls `draw` once for each recorded random draw; `draw`
+/* Lets each replay of the record that this thread makes call host->advance(object)
+ * first. Takes a reference to the object. Returns 1 if the object was given
+ * before, else 0, or a negative status. */
+int tn__record_host(void *object, const struct tn_graph_host *host);
+/* Returns whether the host parts of a record are current. */
+bool tn__record_is_current(const tn__record *record);
+/* Undoes the last `advance` of each host part. */
+void tn__record_take_back(const tn__record *record);
+
+/* Replays the record: calls the host parts' `advance`, then submits the commands.
+ * Calls `draw` once for each recorded random draw; `draw`
  * sets the seed and call number that the replayed launches use. */
 tn_status tn__record_run(tn__record *record,
                          void (*draw)(uint64_t *seed, uint64_t *call));
