@@ -69,6 +69,7 @@ static bool value_add(tn__capture *c, tn__storage *storage, int64_t *number)
     c->value[c->value_count++] = (tn__captured_value){
         .kind = TN__VALUE_TEMPORARY,
         .storage = storage,
+        .table = storage->table,
         .bytes = (int64_t)storage->bytes,
         .origin = (int64_t)storage->block->offset};
     return true;

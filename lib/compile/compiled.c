@@ -126,7 +126,8 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
                              const tn_compile_options *options)
 {
     tn_compile_options o;
-    if (tn_options_take(tn_compile_type(), &o, options) < 0 ||
+    if (tn__error_pending() ||
+        tn_options_take(tn_compile_type(), &o, options) < 0 ||
         check_options(fn, &o) < 0)
         return NULL;
     tn_compiled *c = tn__calloc(1, sizeof *c);

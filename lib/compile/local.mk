@@ -33,3 +33,6 @@ tests_compile_test_compile_faults_SOURCES = \
 	tests/malloc_faults.h
 check_PROGRAMS += tests/compile/test_epilogue
 tests_compile_test_epilogue_SOURCES = tests/compile/test_epilogue.c
+check_PROGRAMS += tests/compile/test_same_work tests/compile/test_mistakes
+tests_compile_test_same_work_SOURCES = tests/compile/test_same_work.c
+tests_compile_test_mistakes_SOURCES = tests/compile/test_mistakes.c

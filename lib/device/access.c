@@ -65,6 +65,9 @@ static void list_launch(list *l, const tn__command *command)
         for (; ndim < dims; ndim++) {
             extent[ndim] = launch->extent[ndim];
             stride[ndim] = operand->stride[ndim];
+            /* A reduction writes its result for an empty row, too. */
+            if (ndim >= launch->outer_ndim && !extent[ndim] && !stride[ndim])
+                extent[ndim] = 1;
         }
         for (uint32_t i = 0; i < kind->index_count; i++, ndim++) {
             extent[ndim] = operand->index_extent[i];

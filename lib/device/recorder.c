@@ -33,12 +33,20 @@ tn__record *tn__record_begin(tn_device *device, const char *recorder,
     return record;
 }
 
+bool tn__record_keeps(const void *object)
+{
+    const tn__record *record = tn__me.recording;
+    for (size_t i = record->kept_count; i-- > 0;)
+        if (record->kept[i].object == object)
+            return true;
+    return false;
+}
+
 bool tn__record_keep(void *object, bool made)
 {
     tn__record *record = tn__me.recording;
-    for (size_t i = record->kept_count; i-- > 0;)
-        if (record->kept[i].object == object)
-            return false;
+    if (tn__record_keeps(object))
+        return false;
     if (!tn__grow(&record->kept, &record->kept_room, record->kept_count,
                   sizeof *record->kept))
         return false;

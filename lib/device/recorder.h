@@ -119,6 +119,8 @@ tn_status tn__record_run(tn__record *record,
  * over the caller's reference. Returns false if the record already keeps the
  * object. Also returns false, with the error recorded, if memory ran out. */
 bool tn__record_keep(void *object, bool made);
+/* Returns whether the record keeps the object. */
+bool tn__record_keeps(const void *object);
 /* Notes that the object kept as number `kept` holds a new value from the next
  * command on. */
 void tn__record_reuse(size_t kept);
