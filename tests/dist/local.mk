@@ -1,0 +1,10 @@
+# What this room adds to the build: see the head of Makefile.am. Programs here link
+# libtenon-parallel.la, as a user's program does.
+check_PROGRAMS += tests/dist/test_collectives
+tests_dist_test_collectives_SOURCES = tests/dist/test_collectives.c \
+	tests/dist/ranks.h
+tests_dist_test_collectives_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_faults
+tests_dist_test_faults_SOURCES = tests/dist/test_faults.c tests/dist/ranks.h
+tests_dist_test_faults_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+EXTRA_DIST += tests/dist/README.md
