@@ -7,4 +7,5 @@ tests_dist_test_collectives_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/dist/test_faults
 tests_dist_test_faults_SOURCES = tests/dist/test_faults.c tests/dist/ranks.h
 tests_dist_test_faults_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+dist_check_SCRIPTS += tests/dist/test_run.sh
 EXTRA_DIST += tests/dist/README.md

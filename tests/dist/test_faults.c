@@ -89,7 +89,7 @@ static int run(const char *name)
         return 0;
     const bool waits = !strcmp(name, "stopped") || !strcmp(name, "sleeps") ||
                        !strcmp(name, "absent");
-    if (tn_dist_init(.timeout = waits ? 1.5 : 30) == TN_OK)
+    if ((waits ? tn_dist_init(.timeout = 1.5) : tn_dist_init()) == TN_OK)
         misbehave(name);
     if (tn_error())
         printf("%s\n", tn_error());
