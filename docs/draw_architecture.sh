@@ -116,9 +116,9 @@ END {
         box(out[i], i == 2 ? "programs, on public headers" : "", \
             left + (i - 1) * 279, y, 270, 44, "out")
     y += 52
-    n = split("train lm onnx media dist", storey, " ")
+    n = split("train lm onnx media dist parallel", storey, " ")
     for (i = 1; i <= n; i++)
-        draw_room(storey[i], left + (i - 1) * 167, y, 160, 66, 8)
+        draw_room(storey[i], left + (i - 1) * 139.3, y, 131, 66, 8)
     y += 74
     n = split("nn optim distributions", storey, " ")
     for (i = 1; i <= n; i++)

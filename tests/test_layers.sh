@@ -90,6 +90,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
         room_of["chat.h"] = "lm"
         room_of["onnx.h"] = "onnx"
+        room_of["parallel.h"] = "parallel"
         n = split("npy torch_file dlpack safetensors_shards image transform vision sound events curves", media, " ")
         for (i = 1; i <= n; i++) room_of[media[i] ".h"] = "media"
         room_of["tenon.h"] = "all"
@@ -100,6 +101,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         rank["onnx"] = 22
         rank["media"] = 22
         rank["dist"] = 22
+        rank["parallel"] = 23
         rank["all"] = 99
     }
     # Returns why room `from` may not depend on room `to`, or "" if it may.
