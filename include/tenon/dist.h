@@ -28,6 +28,9 @@
  *     dist_all_reduce: rank 0 of world is in all_reduce 5 of float32[12], sum;
  *     ranks 1, 2 are in all_gather 5 of float32[12], in h.3.attn
  *
+ * While an error is pending, a collective is refused (TN_ERR_STATE), because its
+ * tensors may be wrong, and the other ranks get that error's text.
+ *
  * Sums have a fixed order: neighbouring ranks first, then pairs of pairs, in
  * float32 for float16 and bfloat16. The bits depend on the number of ranks, but
  * not on the size of a tensor or the time at which ranks arrive.

@@ -69,6 +69,8 @@ static bool read_reduction(const char *call, const common *o, tn_tensor *x,
 /* Runs a collective, or begins it if the caller wants a handle. */
 static tn_status run(tn_group *group, const common *o, tn__dist_call *call)
 {
+    if (tn_error())
+        return tn__dist_give_up(group, call->call);
     call->staging = o->staging;
     call->label = o->label;
     if (!o->work) {

@@ -125,6 +125,9 @@ struct tn_work {
 /* Ends the job with a message about `work`, which has failed or takes too long,
  * and records the message that all ranks get as an error. Returns its code. */
 tn_status tn__dist_report(tn_work *work, bool late);
+/* An error is pending in this thread, so that its data are not to be trusted:
+ * ends the job with that error's text. Returns TN_ERR_STATE. */
+tn_status tn__dist_give_up(tn_group *group, const char *call);
 /* Records the message of a job that is over already. */
 tn_status tn__dist_report_end(const tn_group *group, const char *call);
 

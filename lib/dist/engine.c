@@ -45,7 +45,7 @@ static bool find_file(const char *name, char *path, size_t room)
 {
     if (strchr(name, '/'))
         return (size_t)snprintf(path, room, "%s", name) < room;
-    const char *folders = getenv("TENON_PLUGIN_PATH");
+    const char *folders = secure_getenv("TENON_PLUGIN_PATH");
     while (folders && *folders) {
         size_t length = strcspn(folders, ":");
         if (look_in(folders, length, name, path, room))

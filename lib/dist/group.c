@@ -116,6 +116,10 @@ tn_group *tn_group_split_with(tn_group *group, int color,
     if (tn_options_take(tn_group_split_type(), &o, options) < 0 ||
         !tn__dist_group_check(group, call))
         return NULL;
+    if (tn_error()) {
+        tn__dist_give_up(group, call);
+        return NULL;
+    }
     const int32_t count = group->count;
     int64_t mine[3] = {color, o.key, group->world[group->rank]};
     int64_t (*all)[3] = malloc((size_t)count * sizeof *all);

@@ -16,9 +16,8 @@
 
 static const char call_name[] = "dist_init";
 
-/* The variables of a launcher. A name may be NULL. */
+/* The variables of a launcher. Those after count may be NULL. */
 typedef struct launcher {
-    const char *name;
     const char *rank, *count, *local_count;
     const char *job[2];    /* joined by '-' */
     const char *address, *port;
@@ -26,26 +25,30 @@ typedef struct launcher {
     const char *yields_to; /* a variable of a launcher that runs inside */
 } launcher;
 static const launcher launchers[] = {
-    {"tenon run", "TENON_RANK", "TENON_SIZE", "TENON_LOCAL_SIZE",
+    /* tenon run */
+    {"TENON_RANK", "TENON_SIZE", "TENON_LOCAL_SIZE",
      {"TENON_JOB", NULL}, NULL, NULL, NULL, NULL},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+    /* Open MPI */
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_SIZE", {"PMIX_NAMESPACE", NULL}, NULL, NULL, NULL,
      NULL},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", {"PMI_JOBID", NULL}, NULL,
+    /* PMI, of MPICH */
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", {"PMI_JOBID", NULL}, NULL,
      NULL, NULL, NULL},
-    /* mpirun in an allocation of SLURM starts one task of SLURM on each machine,
+    /* SLURM. mpirun in an allocation of SLURM starts one task of SLURM on each machine,
      * whose variables its own processes inherit. */
-    {"SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}, NULL, NULL, "SLURM_STEP_ID",
      "OMPI_COMM_WORLD_RANK"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+    /* torchrun */
+    {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
      {"MASTER_ADDR", "MASTER_PORT"}, "MASTER_ADDR", "MASTER_PORT", NULL, NULL},
 };
 enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
 
 static const char *env(const char *name)
 {
-    const char *text = name ? getenv(name) : NULL;
+    const char *text = name ? secure_getenv(name) : NULL;
     return text && *text ? text : NULL;
 }
 

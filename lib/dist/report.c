@@ -233,3 +233,16 @@ tn_status tn__dist_report(tn_work *work, bool late)
     tn__dist_unlock();
     return tn__dist_report_end(group, work->call);
 }
+
+tn_status tn__dist_give_up(tn_group *group, const char *call)
+{
+    text t = {.used = 0};
+    tn__dist_lock();
+    if (group->open && group->comm) {
+        say(&t, "%s: rank %d of %s has failed before: %s", call,
+            (int)group->world[group->rank], group->name, tn_error());
+        tn__dist_job_open->engine->abort(group->comm, TN_ERR_STATE, t.at);
+    }
+    tn__dist_unlock();
+    return TN_ERR_STATE;
+}

@@ -77,6 +77,8 @@ tn_status tn_dist_init_with(const tn_dist_init_options *options)
     tn_dist_init_options o;
     if (tn_options_take(tn_dist_init_type(), &o, options) < 0)
         return TN_ERR_ARGUMENT;
+    if (tn_error())
+        return TN_ERR_STATE;
     tn__dist_lock();
     tn_status status = init(&o);
     tn__dist_unlock();

@@ -488,9 +488,12 @@ tn_ddp *tn_ddp_new_with(tn_module *net, tn_group *group,
 
 /* ---- the loop ------------------------------------------------------------- */
 
-/* Leaves the step. */
+/* Leaves the step. If it has failed, the barrier is refused, and tells the other
+ * ranks why. */
 static bool leave(tn_ddp *ddp)
 {
+    if (tn_error())
+        (void)tn_dist_barrier(ddp->group);
     if (ddp->shard >= 0)
         tn_rng_restore(ddp->before);
     ddp->shard = -1;
@@ -501,8 +504,6 @@ bool tn_ddp_next(tn_ddp *ddp)
 {
     if (!tn_object_check(ddp, &ddp_class, "ddp_next", "ddp"))
         return false;
-    /* A step with an error is over: other ranks learn it when this process
-     * ends or leaves the job. */
     if (tn_error())
         return leave(ddp);
     bool more = false;

@@ -74,6 +74,10 @@ static void misbehave(const char *name)
         if (odd)
             sleep(4);
         tn_dist_all_reduce(x, world);
+    } else if (!strcmp(name, "error")) {
+        if (odd) /* an error of its own, which the program overlooks */
+            tn_matmul(x, tn_ones(tn_dims(7)));
+        tn_dist_all_reduce(x, world);
     } else if (!strcmp(name, "elsewhere")) {
         /* 1 ends; 0 waits for it in world, 2 and 3 for 0 in another group. */
         tn_group *rest = tn_group_split(world, odd, .name = "rest");
@@ -182,6 +186,8 @@ int main(int argc, char **argv)
           WORDS("rank 1 has ended"));
     judge("leaves", false, 2 + 2, "a rank that makes a step less is named",
           WORDS("one more", "rank 1 has left the job"));
+    judge("error", false, soon, "the error of a rank reaches the others",
+          WORDS("rank 1 of world has failed before: matmul: inner sizes"));
     judge("elsewhere", false, 2 + 2, "ranks in another group are told, too",
           WORDS("rank 1 has ended"));
     judge("stopped", false, 4.5, "a stopped rank is named",
