@@ -170,8 +170,9 @@ static void tile(tn__onnx_call *c)
         if (repeats.dim[i] < 0 || __builtin_mul_overflow(
                                       to.dim[i], repeats.dim[i], &to.dim[i])) {
             tn__onnx_refuse(c, TN_ERR_SHAPE,
-                            "repeats[%d] is %lld, which is out of range", i,
-                            (long long)repeats.dim[i]);
+                            "repeats[%d] is %lld; it must be at least 0, and "
+                            "the result at most 2^63 - 1 in each dimension",
+                            i, (long long)repeats.dim[i]);
             return;
         }
     if (tn__onnx_may_make(c, to))
