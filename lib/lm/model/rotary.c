@@ -89,7 +89,8 @@ static double yarn_scale(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* Returns the factor by which cos and sin are multiplied. */
+/* Returns the factor by which cos and sin are multiplied (attention
+ * scaling). */
 static double amplitude(const tn__lm_rope *r)
 {
     bool yarn = r->scaling == TN__LM_ROPE_YARN;
