@@ -98,7 +98,7 @@ static bool take_word(parser *r, const char *word)
     return true;
 }
 
-/* A string between quotes, of at most room - 1 printable ASCII characters. */
+/* Parses a string in quotes, of at most room - 1 printable ASCII characters. */
 static bool text(parser *r, char *out, size_t room)
 {
     skip_blanks(r);

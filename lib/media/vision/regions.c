@@ -212,8 +212,8 @@ static tn_tensor *multiply(const job *j, tn_tensor *x, bool transposed)
 
 /* ---- roi_align: the operator ---------------------------------------------- */
 
-/* x is (N, C, H, W), or with transposed (K, C, height, width), and the result
- * the other of the two. */
+/* With transposed = false, x is (N, C, H, W) and the result (K, C, height,
+ * width). With transposed = true, it is the other way round. */
 static const char signature[] =
     "media_roi_align(x, boxes, images: int, rows: int, columns: int, "
     "height: int, width: int, scale: float, ratio: int, aligned: bool, "
