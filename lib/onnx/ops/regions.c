@@ -178,8 +178,9 @@ static void cell_range(int64_t i, int64_t cells, int64_t first, int64_t length,
     *to = high < 0 ? 0 : high > size ? size : high;
 }
 
-/* Pools one region of an image (C, H, W) to (C, out[0], out[1]): the largest
- * pixel of each cell, or 0 if no pixel lies in it. */
+/* Pools one region of an image (C, H, W) to (C, out[0], out[1]). An element of
+ * the result is the largest pixel of its cell, or 0 if the cell contains no
+ * pixel. */
 static tn_tensor *pool_one(tn__onnx_call *c, tn_tensor *image,
                            const double *region, double scale,
                            const int64_t *out)

@@ -62,9 +62,9 @@ static void split_input(tn__onnx_call *c)
         split(c, tn__onnx_int(c, 0), sizes, count);
 }
 
-/* One dimension of Slice. start and end are as in Python, but a step below 0
- * goes from start down to above end, and a start in front of the first element
- * is that element. */
+/* Slices one dimension, with start and end as in Python. There are two
+ * exceptions for a negative step: elements are taken from start down to the one
+ * after end, and a start before the first element means the first element. */
 static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
                             int64_t start, int64_t end, int64_t step)
 {
