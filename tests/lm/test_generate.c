@@ -217,9 +217,9 @@ static void forks(const char *name, int64_t block, int removed)
     tn_scope_close(scope);
 }
 
-/* Draws several samples of one prompt, which is computed once. Callbacks are
- * called for the first sample first. All samples equal those of separate
- * requests. */
+/* Draws several samples of one prompt, whose keys and values are computed once.
+ * In each step the callback of the first sample is called first. All samples
+ * equal those of separate requests. */
 static void samples_share(void)
 {
     tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
