@@ -57,7 +57,7 @@ backends/cpu/simd/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
 # omitted.
 CPU_PLAIN_FLAGS = -fno-asynchronous-unwind-tables
 CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno \
-	-fno-trapping-math $(CPU_PLAIN_FLAGS)
+	-fno-trapping-math $(CPU_PLAIN_FLAGS) $(TN_VECTOR_CFLAGS)
 CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
 	-I$(top_builddir)/backends/cpu/simd
 
