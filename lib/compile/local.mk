@@ -2,8 +2,13 @@
 libtenon_la_SOURCES += \
 	lib/compile/compiled.c \
 	lib/compile/capture.c lib/compile/capture.h lib/compile/compare.c \
+	lib/compile/passes.h lib/compile/values.c lib/compile/repeats.c \
+	lib/compile/copies.c lib/compile/recompute.c \
 	lib/compile/space.c lib/compile/space.h \
-	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fuse_command.c \
+	lib/compile/window.c lib/compile/window.h lib/compile/dead.c \
+	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fit.c \
+	lib/compile/neighbours.c lib/compile/order.c \
+	lib/compile/fuse_command.c \
 	lib/compile/arena.c lib/compile/arena.h \
 	lib/compile/program.c lib/compile/program.h \
 	lib/compile/check.c lib/compile/check.h \
@@ -14,6 +19,8 @@ check_PROGRAMS += tests/compile/test_compile
 tests_compile_test_compile_SOURCES = tests/compile/test_compile.c
 check_PROGRAMS += tests/compile/test_random
 tests_compile_test_random_SOURCES = tests/compile/test_random.c
+check_PROGRAMS += tests/compile/test_step
+tests_compile_test_step_SOURCES = tests/compile/test_step.c
 check_PROGRAMS += tests/compile/test_arena
 tests_compile_test_arena_SOURCES = tests/compile/test_arena.c
 check_PROGRAMS += tests/compile/test_compile_faults

@@ -4,6 +4,7 @@
 
 #include <compile/arena.h>
 #include <compile/fuse.h>
+#include <compile/passes.h>
 #include <compile/report.h>
 
 #include <base/error.h>
@@ -120,7 +121,8 @@ static bool make_arena(building *b)
                         &p->arena_bytes, &p->bound_bytes))
         return false;
     for (size_t v = 0; v < b->capture->value_count; v++)
-        if (b->capture->value[v].kind == TN__VALUE_TEMPORARY)
+        if (b->capture->value[v].kind == TN__VALUE_TEMPORARY &&
+            !b->capture->value[v].again)
             p->eager_bytes += (uint64_t)b->capture->value[v].bytes;
     if (!p->arena_bytes)
         return true;
@@ -161,11 +163,42 @@ static bool keep_externals(building *b)
     return true;
 }
 
-static tn__replayed *finish(building *b, bool fuse, const char *name)
+/* Computes values again, if the temporary values need more than `memory` bytes, or,
+ * if it is below 1, more than this part of what the recorded calls need. */
+static bool recompute(building *b, double memory)
+{
+    const double bytes =
+        memory < 1 ? memory * (double)b->program->peak_bytes : memory;
+    const bool done = tn__pass_recompute(b->capture, (uint64_t)bytes,
+                                         &b->program->repeated);
+    tn__lifetime *life =
+        done ? tn__calloc(b->capture->value_count + 1, sizeof *life) : NULL;
+    if (!life)
+        return false;
+    tn__free(b->life);
+    b->life = life;
+    return true;
+}
+
+static tn__replayed *finish(building *b, bool fuse, double memory,
+                            const char *name)
 {
     tn__grouping grouping = {NULL, 0};
-    bool done = b->program && b->life && tn__group_steps(b->capture, fuse,
-                                                         &grouping);
+    if (!b->program || !b->life)
+        return NULL;
+    b->program->peak_bytes = tn__capture_peak(b->capture);
+    if (fuse) {
+        tn__pass_repeats(b->capture);
+        tn__pass_copies(b->capture);
+    }
+    b->program->recorded = (int64_t)b->capture->step_count;
+    if (memory > 0 && !recompute(b, memory))
+        return NULL;
+    uint64_t limit = tn__capture_peak(b->capture);
+    if (b->program->peak_bytes < limit)
+        limit = b->program->peak_bytes;
+    bool done = !tn__error_pending() &&
+                tn__group_steps(b->capture, fuse, limit, &grouping);
     for (size_t g = 0; g < grouping.count && done; g++)
         done = append_group(b, grouping.group[g]);
     if (b->capture->step)
@@ -175,14 +208,13 @@ static tn__replayed *finish(building *b, bool fuse, const char *name)
     if (!done)
         return NULL;
     tn__replayed *p = b->program;
-    p->recorded = (int64_t)b->capture->step_count;
     tn__record_instantiate(b->capture->record, NULL);
     p->launches = tn__record_calls(b->capture->record);
     p->text = tn__report_finish(&b->report, name, p);
     return p->text ? p : NULL;
 }
 
-tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
+tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse, double memory,
                                 const char *name)
 {
     building b = {.capture = capture,
@@ -191,7 +223,7 @@ tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
     b.last = &b.first;
     if (b.program)
         b.program->capture = capture;
-    tn__replayed *made = finish(&b, fuse, name);
+    tn__replayed *made = finish(&b, fuse, memory, name);
     if (!made && b.program)
         tn__replayed_free(b.program);
     else if (!made)

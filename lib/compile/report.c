@@ -45,9 +45,10 @@ char *tn__report_finish(tn__text *lines, const char *name,
     tn__text_add(&text, "%s on %s\n", name, p->capture->record->device->name);
     tn__text_add(&text, "%" PRId64 " recorded calls of the device, %" PRId64
                  " per replay\n", p->recorded, p->launches);
-    tn__text_add(&text, "temporary tensors: %" PRIu64 " bytes in an arena of %"
-                 PRIu64 " bytes; no arena can have less than %" PRIu64
-                 " bytes\n", p->eager_bytes, p->arena_bytes, p->bound_bytes);
+    tn__text_add(&text, "temporary tensors: %" PRIu64 " bytes, at most %" PRIu64
+                 " at the same time, in an arena of %" PRIu64
+                 " bytes; no arena can have less than %" PRIu64 " bytes\n",
+                 p->eager_bytes, p->peak_bytes, p->arena_bytes, p->bound_bytes);
     if (lines->data)
         tn__text_add_bytes(&text, lines->data, lines->length);
     return tn__text_finish(&text);

@@ -6,6 +6,7 @@
 
 #include <base/context.h>
 #include <base/memory.h>
+#include <base/object.h>
 #include <device/registry.h>
 
 #include <inttypes.h>
@@ -61,6 +62,21 @@ void tn__record_drew(uint64_t seed, uint64_t call)
                  sizeof *record->draws))
         record->draws[record->draw_count++] =
             (struct tn__draw){.seed = seed, .call = call};
+}
+
+int tn__record_host(void *object, const tn__host_calls *call)
+{
+    tn__record *record = tn__me.recording;
+    for (size_t i = 0; i < record->host_count; i++)
+        if (record->hosts[i].object == object)
+            return 1;
+    if (!tn__grow(&record->hosts, &record->host_room, record->host_count,
+                  sizeof *record->hosts))
+        return TN_ERR_MEMORY;
+    record->hosts[record->host_count++] =
+        (struct tn__host_part){tn__ref(object), *call,
+                               call->version ? call->version(object) : 0};
+    return 0;
 }
 
 tn_status tn__record_refuse_host(const tn_device *device, const char *what)

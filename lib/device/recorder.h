@@ -18,6 +18,14 @@ struct tn__late_param {
     const double *from; /* the program's number */
 };
 
+/* What the host does for an object at each replay, as tn_graph_host of
+ * <tenon/graph.h> says. version and take_back may be NULL. */
+typedef struct tn__host_calls {
+    int64_t (*version)(const void *object);
+    tn_status (*advance)(void *object);
+    void (*take_back)(void *object);
+} tn__host_calls;
+
 typedef struct tn__record {
     tn_device *device;
     const char *recorder, *replayer; /* names of the calls, for messages:
@@ -52,6 +60,13 @@ typedef struct tn__record {
     /* The late parameters of the launch that is recorded next. */
     struct tn__late_param late[TN__LATE_MAX];
     uint32_t late_count;
+    /* The objects that compute numbers for each replay (tn_graph_on_replay). */
+    struct tn__host_part {
+        void *object; /* one reference */
+        tn__host_calls call;
+        int64_t version; /* of the object when it was recorded */
+    } *hosts; /* owned array */
+    size_t host_count, host_room;
     /* The segments that the device captured (command.h), and the plugin's
      * functions that captured them. */
     tn__segment *segments; /* linked list, owned */
@@ -78,7 +93,17 @@ int64_t tn__record_calls(const tn__record *record);
  * the device first. */
 void tn__record_free(tn__record *record);
 
-/* Replays the record. Calls `draw` once for each recorded random draw; `draw`
+/* Lets each replay of the record that this thread makes call call->advance(object)
+ * first. Takes a reference to the object. Returns 1 if the object was given
+ * before, else 0, or a negative status. */
+int tn__record_host(void *object, const tn__host_calls *call);
+/* Returns whether the host parts of a record are current. */
+bool tn__record_is_current(const tn__record *record);
+/* Undoes the last `advance` of each host part. */
+void tn__record_take_back(const tn__record *record);
+
+/* Replays the record: calls the host parts' `advance`, then submits the commands.
+ * Calls `draw` once for each recorded random draw; `draw`
  * sets the seed and call number that the replayed launches use. */
 tn_status tn__record_run(tn__record *record,
                          void (*draw)(uint64_t *seed, uint64_t *call));

@@ -7,6 +7,7 @@
 
 #include <base/lock.h>
 #include <base/memory.h>
+#include <base/object.h>
 #include <device/registry.h>
 #include <device/work.h>
 
@@ -137,6 +138,34 @@ int64_t tn__record_calls(const tn__record *record)
     return count;
 }
 
+bool tn__record_is_current(const tn__record *record)
+{
+    for (size_t i = 0; i < record->host_count; i++) {
+        const struct tn__host_part *part = &record->hosts[i];
+        if (part->call.version &&
+            part->call.version(part->object) != part->version)
+            return false;
+    }
+    return true;
+}
+
+void tn__record_take_back(const tn__record *record)
+{
+    for (size_t i = record->host_count; i-- > 0;) {
+        const struct tn__host_part *part = &record->hosts[i];
+        if (part->call.take_back)
+            part->call.take_back(part->object);
+    }
+}
+
+static tn_status advance(const tn__record *record)
+{
+    tn_status status = TN_OK;
+    for (size_t i = 0; i < record->host_count && status >= 0; i++)
+        status = record->hosts[i].call.advance(record->hosts[i].object);
+    return status < 0 ? status : TN_OK;
+}
+
 void tn__record_free(tn__record *record)
 {
     if (!record)
@@ -154,6 +183,9 @@ void tn__record_free(tn__record *record)
     }
     for (size_t i = 0; i < record->kept_count; i++)
         record->drop(record->kept[i].object);
+    for (size_t i = 0; i < record->host_count; i++)
+        tn__unref(record->hosts[i].object);
+    tn__free(record->hosts);
     tn__free(record->kept);
     tn__free(record->reuses);
     tn__free(record->draws);
@@ -235,7 +267,9 @@ tn_status tn__record_run(tn__record *record,
                          void (*draw)(uint64_t *seed, uint64_t *call))
 {
     const tn__segment *segment = record->segments;
-    tn_status status = TN_OK;
+    tn_status status = advance(record);
+    if (status < 0)
+        return status;
     for (size_t d = 0; d < record->draw_count; d++)
         draw(&record->draws[d].seed_now, &record->draws[d].call_now);
     for (tn__command *p = record->first; p && !status;) {
