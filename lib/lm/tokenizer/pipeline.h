@@ -201,7 +201,8 @@ struct tn__pattern;
 bool tn__patterns_add(const tn__reader *reader,
                       const struct tn__pattern *pattern, tn__steps *steps);
 
-/* The byte for which a character stands in byte-level vocabularies, or -1. */
+/* Returns the byte that a character stands for in byte-level vocabularies, or
+ * -1 if it stands for none. */
 int tn__char_byte(int32_t c);
 
 /* Parses SentencePiece's normalization rules (charsmap.c). */
@@ -224,7 +225,8 @@ typedef enum tn__model_kind {
     TN__BPE,       /* merges are listed */
     TN__RANKS,     /* two tokens merge if their text is a token; the lowest id
                       first: tiktoken */
-    TN__SCORES,    /* likewise; the highest score first: SentencePiece */
+    TN__SCORES,    /* SentencePiece's BPE: likewise merges neighbouring tokens,
+                      the pair whose merged token has the highest score first */
     TN__WORDPIECE,
     TN__WORDLEVEL,
     TN__UNIGRAM
