@@ -23,7 +23,7 @@ cd "$(dirname "$0")/.." || exit 1
             list = list substr(line, RSTART + 1, RLENGTH - 2)
             if (line ~ /order, " "\)/) within = 0
         }
-        match($0, /rank\["(train|lm|onnx|media)"\] = /) {
+        match($0, /rank\["(train|lm|onnx|media|dist|parallel)"\] = /) {
             split($0, part, "\""); sub(/.*= /, ""); print "rank", part[2], $0
         }' \
         tests/test_layers.sh
@@ -89,7 +89,7 @@ function draw_room(name, x, y, w, h, level) {
 END {
     left = 16; width = 828
     print "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" " \
-          "height=\"680\" viewBox=\"0 0 860 680\" font-family=\"sans-serif\" " \
+          "height=\"696\" viewBox=\"0 0 860 696\" font-family=\"sans-serif\" " \
           "font-size=\"15\">"
     print "<title>The rooms of Tenon</title>"
     print "<style>"
@@ -116,10 +116,10 @@ END {
         box(out[i], i == 2 ? "programs, on public headers" : "", \
             left + (i - 1) * 279, y, 270, 44, "out")
     y += 52
-    n = split("train lm onnx media", storey, " ")
+    n = split("train lm onnx media dist parallel", storey, " ")
     for (i = 1; i <= n; i++)
-        draw_room(storey[i], left + (i - 1) * 209, y, 201, 50, 8)
-    y += 58
+        draw_room(storey[i], left + (i - 1) * 139.3, y, 131, 66, 8)
+    y += 74
     n = split("nn optim distributions", storey, " ")
     for (i = 1; i <= n; i++)
         draw_room(storey[i], left + (i - 1) * 279, y, 270, 50, 7)

@@ -15,7 +15,10 @@ noinst_PROGRAMS += \
 	examples/onnx_classify \
 	examples/onnx_detect \
 	examples/image_folder \
-	examples/spectrogram
+	examples/spectrogram \
+	examples/ddp
+examples_ddp_SOURCES = examples/ddp.c
+examples_ddp_LDADD = libtenon-parallel.la libtenon.la
 examples_image_folder_SOURCES = examples/image_folder.c
 examples_image_folder_LDADD = libtenon-media.la libtenon.la
 examples_spectrogram_SOURCES = examples/spectrogram.c
@@ -69,7 +72,8 @@ dist_example_DATA = examples/README.md \
 	$(examples_onnx_classify_SOURCES) \
 	$(examples_onnx_detect_SOURCES) \
 	$(examples_image_folder_SOURCES) \
-	$(examples_spectrogram_SOURCES)
+	$(examples_spectrogram_SOURCES) \
+	$(examples_ddp_SOURCES)
 
 # The template of a plugin, and the script that copies it. tests/test_install.sh
 # builds a plugin outside this tree with them.

@@ -41,5 +41,7 @@ extern const tn_pool_extension tn__cpu_pool_extension;
 extern const tn_attention_extension tn__cpu_attention_extension;
 extern const tn_lapack_extension tn__cpu_lapack_extension;
 extern const tn_quantised_product_extension tn__cpu_quantised_extension;
+/* cpu_list.c */
+extern const tn_launch_list_extension tn__cpu_list_extension;
 
 #endif

@@ -61,6 +61,7 @@ CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
 tn_cpu_la_SOURCES = \
 	backends/cpu/cpu.h backends/cpu/cpu_device.c \
 	backends/cpu/cpu_device.h backends/cpu/cpu_host.c \
+	backends/cpu/cpu_list.c \
 	backends/cpu/cpu_plugin.c backends/cpu/cpu_programs.c \
 	backends/cpu/cpu_programs.h backends/cpu/cpu_thread.c \
 	backends/cpu/cpu_types.c \
@@ -77,6 +78,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/run/fold_rows.c backends/cpu/run/fold_rows.h \
 	backends/cpu/run/hoist.c backends/cpu/run/subrows.c \
 	backends/cpu/run/plan.h backends/cpu/run/plan_fault.c \
+	backends/cpu/run/ready.c backends/cpu/run/ready_code.c \
+	backends/cpu/run/ready_code.h \
 	backends/cpu/run/split_rows.c backends/cpu/run/task.c \
 	backends/cpu/run/task.h backends/cpu/run/tile.c \
 	backends/cpu/run/traffic.c backends/cpu/run/tuning.h \
@@ -94,7 +97,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/jit/native_nodes.c \
 	backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
 	backends/cpu/jit/native_run.h backends/cpu/jit/native_run_folds.c \
-	backends/cpu/jit/native_runner.h backends/cpu/jit/native_uses.c \
+	backends/cpu/jit/native_runner.h backends/cpu/jit/native_target.c \
+	backends/cpu/jit/native_uses.c \
 	backends/cpu/jit/native_variants.c \
 	backends/cpu/jit/x86.c backends/cpu/jit/x86.h \
 	backends/cpu/simd/family.c backends/cpu/simd/isa.c \

@@ -22,7 +22,8 @@ extern "C" {
 #define TN_EXTENSION_MAP(X)                                                   \
     X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
     X(attention, "attention") X(product, "product") X(lapack, "lapack")       \
-    X(quantised_product, "quantised-product") X(epilogue, "epilogue")
+    X(quantised_product, "quantised-product") X(epilogue, "epilogue")         \
+    X(launch_list, "launch-list")
 
 /* Names reserved for later versions (docs/abi.md describes them). A plugin
  * returns NULL for them today, and must not give them another meaning. */
@@ -477,6 +478,39 @@ typedef struct tn_epilogue_extension {
     tn_status (*run)(tn_queue *queue, const tn_epilogue_args *args);
 } tn_epilogue_extension;
 
+/* "launch-list", version 1: launches that are run many times, in one call.
+ *
+ * prepare plans `count` launches, at least 1. No launch writes what another one
+ * reads or writes, so a device may run them at the same time or in any order.
+ * Each result has the same bits as that of plugin->launch. Nothing is
+ * computed.
+ *
+ * Until release, the launches, with all that they point to, stay at their
+ * addresses. Before each run the core may change, in place, the buffer and the
+ * offset of operands, and the values of parameters; nothing else. Whether an
+ * operand begins at the address of another operand of its launch does not
+ * change.
+ *
+ * An index fault is reported like that of plugin->launch, with the run's tag;
+ * the tags of the launches are not used. If several launches have index faults,
+ * it is that of one of them. All launches are still done.
+ *
+ * One run of a list is in progress at a time, and none during release. Work
+ * that an earlier run submitted may still be in progress. */
+typedef struct tn_launch_item {
+    tn_built *built;
+    const tn_launch *launch;
+} tn_launch_item; /* closed */
+typedef struct tn_launch_list tn_launch_list;
+typedef struct tn_launch_list_extension {
+    uint32_t size, reserved;
+    /* Copies item[0 .. count). After a failure *list is unchanged. */
+    tn_status (*prepare)(tn_queue *queue, const tn_launch_item *item,
+                         uint32_t count, tn_launch_list **list);
+    tn_status (*run)(tn_queue *queue, tn_launch_list *list, uint64_t tag);
+    void (*release)(tn_plugin_device *device, tn_launch_list *list);
+} tn_launch_list_extension;
+
 /* The minimum sizes of these structs. They never change (see plugin.h). */
 #define TN_CONV_ARGS_SIZE_1_0 TN_END(tn_conv_args, tag)
 #define TN_CONV_EXTENSION_SIZE_1_0 TN_END(tn_conv_extension, run)
@@ -496,6 +530,8 @@ typedef struct tn_epilogue_extension {
     TN_END(tn_quantised_product_extension, run)
 #define TN_EPILOGUE_ARGS_SIZE_1_0 TN_END(tn_epilogue_args, tag)
 #define TN_EPILOGUE_EXTENSION_SIZE_1_0 TN_END(tn_epilogue_extension, run)
+#define TN_LAUNCH_LIST_EXTENSION_SIZE_1_0                                     \
+    TN_END(tn_launch_list_extension, release)
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,11 @@
 
 struct tn__command {
     tn__command *next;
+    /* If the command is a list of launches, the next launch of the list, owned.
+     * Launches of a list do not depend on each other. */
+    tn__command *with;
+    tn_launch_list *prepared; /* owned: the command and those of `with`, as the
+                               * plugin prepared them; NULL if it has not */
     const char *what;
     int kind;
     /* If the command uses random numbers, `draw` is 1 plus the index, in the
@@ -47,9 +52,6 @@ struct tn__command {
         tn_copy_args copy;
     } args;
 };
-
-/* Frees a command, which may be NULL, with its epilogue. */
-void tn__command_free(tn__command *command);
 
 /* Gives a command the launch `after`, which it takes over. `kind` is the kind of
  * the command (TN_EPILOGUE_...), the result is operand `operand` of the launch,

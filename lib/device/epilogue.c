@@ -7,13 +7,6 @@
 
 #include <string.h>
 
-void tn__command_free(tn__command *command)
-{
-    if (command)
-        tn__free(command->after);
-    tn__free(command);
-}
-
 void tn__command_join(tn__command *command, tn__command *after, uint32_t kind,
                       uint32_t operand, const uint8_t of[TN_MAX_NDIM])
 {

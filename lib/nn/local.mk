@@ -2,6 +2,7 @@
 libtenon_la_SOURCES += \
 	lib/nn/nn_activation.c \
 	lib/nn/nn_attention.c \
+	lib/nn/nn_compile.c \
 	lib/nn/nn_conv.c \
 	lib/nn/embedding.c \
 	lib/nn/nn_hooks.c \
@@ -48,6 +49,8 @@ $(layers_made): lib/nn/layers.inc
 	@test -f $@ || { rm -f lib/nn/layers.inc; \
 	  $(MAKE) $(AM_MAKEFLAGS) lib/nn/layers.inc; }
 
+check_PROGRAMS += tests/nn/test_nn_compile
+tests_nn_test_nn_compile_SOURCES = tests/nn/test_nn_compile.c
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
 	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_layers tests/nn/test_init \

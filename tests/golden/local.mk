@@ -25,7 +25,9 @@ tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
 	tests/golden/optimizer.c \
 	tests/golden/optimizer.h \
 	tests/golden/schedule_file.c tests/golden/distribution_file.c \
-	tests/golden/training_file.c
+	tests/golden/training_file.c \
+	tests/golden/compiled.h tests/golden/compiled.c \
+	tests/golden/compiled_op.c tests/golden/compiled.def
 tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)/tests $(JANSSON_CFLAGS) \
 	-DGOLDEN_TOP='"$(abs_top_srcdir)"'
 tests_golden_run_LDADD = libtenon.la $(JANSSON_LIBS) -lm

@@ -179,6 +179,7 @@ static tn_scope *bad_scope(void)
  * the function reads. */
 #define NO_OBJECT_tn_options_type_p
 #define NO_OBJECT_tn_compiled_counts_p
+#define NO_OBJECT_tn_graph_host_p
 #define NO_OBJECT_tn_options_list_p
 #define NO_OBJECT_tn_option_need_p
 #define NO_OBJECT_tn_device_p

@@ -315,6 +315,25 @@ static tn_status guard_launch(tn_queue *queue, tn_built *what,
     return end(p, real.launch(queue, b->real, mine));
 }
 
+static tn_launch_list_extension real_list, seen_list;
+
+/* The launches of a list stay where they are, so only the built programs are
+ * replaced by those that the plugin returned. */
+static tn_status guard_prepare(tn_queue *queue, const tn_launch_item *item,
+                               uint32_t count, tn_launch_list **list)
+{
+    tn_launch_item *mine = malloc(count * sizeof *mine);
+    if (!mine)
+        return TN_ERR_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        mine[i] = (tn_launch_item){((const built *)item[i].built)->real,
+                                   item[i].launch};
+    tn_status status = real_list.prepare(queue, mine, count, list);
+    memset(mine, FILL, count * sizeof *mine);
+    free(mine);
+    return status;
+}
+
 /* Prepares a struct that the plugin is to fill. Sets its size field, and all
  * other bytes to `before`. */
 static unsigned char *put_filled(place *p, uint32_t known, int before)
@@ -453,6 +472,14 @@ static const void *guard_extension(const char *name, uint32_t version)
     EXTENSIONS(DRESS)
     DRESS(epilogue)
 #undef DRESS
+    if (table && strcmp(name, "launch-list") == 0) {
+        memcpy(&real_list, table,
+               size < sizeof real_list ? size : sizeof real_list);
+        seen_list = real_list;
+        if (real_list.prepare)
+            seen_list.prepare = guard_prepare;
+        return &seen_list;
+    }
     return table;
 }
 
