@@ -34,6 +34,13 @@ bench_memory_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_memory_LDADD = libtenon.la
 
+noinst_PROGRAMS += bench/compile
+bench_compile_SOURCES = bench/bench.h bench/bench.c bench/compile.c bench/peer.c \
+	bench/models.h bench/models.c bench/training.c bench/inference.c
+bench_compile_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
+bench_compile_LDADD = libtenon.la
+
 noinst_PROGRAMS += bench/quantised
 bench_quantised_SOURCES = bench/quantised.c
 bench_quantised_LDADD = libtenon.la
@@ -65,7 +72,7 @@ endif
 
 # lanes.c is not built here: it is compiled by hand with the commands in its opening
 # comment.
-EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compare_basic.py \
+EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compile.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/compare_layers.py \
 	bench/layers.tsv bench/optimizers.tsv bench/libtorch.cpp bench/memory.py bench/language.py bench/start_onnx.py bench/onnx.py bench/char_gpt.py bench/chart.awk
 dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.tsv \
