@@ -341,8 +341,8 @@ static void test_dtypes(void)
        "also where the output's is wider");
 }
 
-/* Gradients that select a branch, at points where the other branch would divide
- * by 0. */
+/* Tests gradients that select a branch, at points where the other branch would
+ * divide by 0. */
 static void test_points(void)
 {
     static const struct {

@@ -239,13 +239,16 @@ typedef struct tn__model {
     const char *unk_missing; /* the unknown token that the file names, if it is
                                 not in the vocabulary */
     bool fuse_unk, byte_fallback, whole_words; /* ignore_merges */
-    int32_t byte_id[256]; /* of "<0x00>" or, for RANKS, of the byte; -1 */
+    int32_t byte_id[256]; /* byte_id[b]: id of the token of byte b: "<0x00>" and
+                             so on or, for RANKS, the byte itself. -1 if there
+                             is none */
     const char *prefix, *suffix; /* continuing_subword_prefix,
                                     end_of_word_suffix; or NULL */
     size_t prefix_bytes, suffix_bytes;
     tn__merge *merge;
     size_t merge_mask;
-    int32_t char_id[128]; /* tokens of one ASCII character; -1 */
+    int32_t char_id[128]; /* char_id[c]: id of the token that is the ASCII
+                             character c, or -1 */
     tn__trie trie;        /* WORDPIECE, UNIGRAM */
     uint32_t trie_prefix; /* WORDPIECE: the node after the prefix */
     int64_t most_chars;   /* WORDPIECE: max_input_chars_per_word */
