@@ -87,13 +87,16 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
  *                again in the backward pass instead of keeping them. If the target
  *                cannot be reached, the program needs as little as was found. 0
  *                computes nothing again
- *   name         a name for messages; NULL: "compiled function". It is copied */
+ *   name         a name for messages; NULL: "compiled function". It is copied
+ *   keep         an object to which the compiled function holds a reference, such
+ *                as the model that the function calls. Any object of Tenon */
 #define TN_COMPILE_OPTIONS_LIST(X)                                            \
     X(int64_t, plans, 8)                                                      \
     X(int64_t, check_every, 0)                                                \
     X(bool, fuse, true)                                                       \
     X(double, memory, 0)                                                      \
-    X(const char *, name, NULL)
+    X(const char *, name, NULL)                                               \
+    X(void *, keep, NULL)
 TN_OPTIONS_STRUCT(tn_compile, TN_COMPILE_OPTIONS_LIST);
 #define TN_COMPILE_OPTIONS                                                    \
     TN_OPTIONS_DEFAULTS(tn_compile, TN_COMPILE_OPTIONS_LIST)

@@ -31,6 +31,8 @@ typedef struct tn__captured_value {
                            * this storage */
     tn__storage *storage; /* for an EXTERNAL or KEPT value, kept by the
                            * record */
+    uint64_t table;       /* of the storage: what numbers an operator's table
+                           * has (tn__number_table), or 0 */
     int64_t bytes;
     int64_t origin;       /* where the value begins in its buffer, in bytes. For
                            * an INPUT it is the input's element 0 */

@@ -29,7 +29,8 @@ static bool same_value(const comparison *c, uint32_t x, uint32_t y)
     c->value[x] = y;
     return a->kind == b->kind && a->bytes == b->bytes &&
            (a->kind != TN__VALUE_INPUT || a->index == b->index) &&
-           (a->kind != TN__VALUE_EXTERNAL || a->storage == b->storage);
+           (a->kind != TN__VALUE_EXTERNAL || a->storage == b->storage ||
+            (a->table && a->table == b->table));
 }
 
 static bool same_uses(const comparison *c, const tn__step *x, const tn__step *y)

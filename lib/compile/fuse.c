@@ -32,6 +32,7 @@ void tn__group_free(tn__group *g)
         return;
     for (int p = 0; p < g->count && g->can_fuse; p++)
         tn__free(g->part[p].operand);
+    tn__group_free(g->after);
     tn__free(g);
 }
 

@@ -26,6 +26,12 @@ typedef struct tn__group {
                            * NULL if it is, or has none */
     tn__cost cost;
     size_t refused_step;  /* the last step of that producer */
+    struct tn__group *after; /* a group that the plugin applies to the result of
+                              * this group's only step (epilogue.h), owned;
+                              * NULL if there is none */
+    uint8_t after_of[TN_MAX_NDIM]; /* dimension d of the space of `after` is a
+                                    * part of dimension after_of[d] of the
+                                    * result */
 } tn__group;
 
 /* The groups of a capture, in an order in which they can run. */

@@ -9,6 +9,8 @@
 /* Adds the sizes of a launch's iteration space. */
 static void add_sizes(tn__text *text, const tn__command *command)
 {
+    if (command->after)
+        command = command->after;
     const tn_launch *launch = &command->args.launch;
     if (command->kind != TN__WORK_LAUNCH)
         return;
@@ -30,6 +32,9 @@ void tn__report_group(tn__text *text, const tn__capture *capture,
             tn__text_add(text, " + %s", step->what);
         if (step->after)
             tn__text_add(text, " again");
+        const tn__group *after = command ? group->after : NULL;
+        for (int q = 0; after && q < after->count; q++)
+            tn__text_add(text, " + %s", capture->step[after->step[q]].what);
         if (!command || p == group->count - 1)
             add_sizes(text, command ? command : step->command);
         if (!command || p == group->count - 1)
@@ -45,6 +50,14 @@ void tn__report_group(tn__text *text, const tn__capture *capture,
                      PRId64 " bytes", group->cost.instructions,
                      group->cost.bytes);
     tn__text_add(text, "\n");
+}
+
+void tn__report_list(tn__text *text, const tn__entry *list)
+{
+    tn__text_add(text, "list of the launches");
+    for (const tn__entry *e = list; e; e = e->with)
+        tn__text_add(text, " %zu", e->number);
+    tn__text_add(text, ", by one call\n");
 }
 
 char *tn__report_finish(tn__text *lines, const char *name,

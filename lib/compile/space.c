@@ -31,6 +31,8 @@ bool tn__part_of_step(const tn__capture *capture, const tn__step *step,
     for (int d = 0; d < ndim; d++) {
         if (launch->extent[d] == 1)
             continue;
+        if (launch->extent[d] == 0)
+            return *why = "it has no elements", false;
         from[cut->ndim] = d;
         cut->outer_ndim += d < (int)launch->outer_ndim;
         cut->extent[cut->ndim++] = launch->extent[d];
