@@ -266,6 +266,9 @@ static bool check_net(uint64_t seed, int *joined)
     bool same = true;
     tn_scope *scope = tn_scope_open();
     make_net(&f, seed);
+    /* Without the extension "launch-list", small launches are joined, too. */
+    tn_device_mask(tn_device_current(),
+                   seed % 2 ? "launch-list,lapack" : getenv("TENON_MASK"));
     tn_compiled *compiled = tn_compile(run, &f);
     for (int call = 0; call < CALLS && same && !tn_error(); call++) {
         tn_scope *inner = tn_scope_open();
@@ -292,6 +295,7 @@ static bool check_net(uint64_t seed, int *joined)
                text ? text : "");
     same = same && !tn_error();
     tn_error_clear();
+    tn_device_mask(tn_device_current(), getenv("TENON_MASK"));
     tn_scope_close(scope);
     return same;
 }
@@ -473,7 +477,7 @@ static void check_known(const char *name, tn_compile_fn fn, int outputs,
     tn_scope *scope = tn_scope_open();
     block m = {tn_randn(tn_dims(48, 48)), tn_randn(tn_dims(48)),
                tn_randn(tn_dims(48)), NULL};
-    tn_tensor *x = tn_randn(tn_dims(9, 48)), *want[2], *got[2];
+    tn_tensor *x = tn_randn(tn_dims(400, 48)), *want[2], *got[2];
     tn_compiled *c = tn_compile(fn, &m);
     bool same = true;
     TN_NO_GRAD
@@ -513,7 +517,7 @@ int main(void)
            "function", count);
     const bool has =
         tn_device_has_extension(tn_device_current(), "epilogue");
-    ok(has ? joined > count / 4 : joined == 0,
+    ok(has ? joined > count / 8 : joined == 0,
        "%d launches were joined with what they follow", joined);
     check_large();
     check_images();
