@@ -1,5 +1,6 @@
 /* cuda_epilogue.c: the extension "epilogue": the kernels of a product, a
- * convolution or an attention, then those of the launch that reads its result. */
+ * convolution or an attention, then those of the launch that reads its result.
+ */
 #include "cuda.h"
 
 static tn_epilogue_calls calls(void)

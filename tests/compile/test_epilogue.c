@@ -1,7 +1,7 @@
 /* Random networks of linear and convolution layers with batch norm (eval),
- * activations, residual sums and normalizations of rows: compiled, with launches
- * joined to the products and convolutions that they follow, they give the bits of
- * the function. */
+ * activations, residual sums and normalizations of rows: compiled, with
+ * launches joined to the products and convolutions that they follow, they give
+ * the bits of the function. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -258,8 +258,8 @@ static int count_joined(const char *text)
     return count;
 }
 
-/* Runs a random network CALLS times, itself and compiled. Returns whether all bits
- * were the same. */
+/* Runs a random network CALLS times, itself and compiled. Returns whether all
+ * bits were the same. */
 static bool check_net(uint64_t seed, int *joined)
 {
     net f;
@@ -300,7 +300,7 @@ static bool check_net(uint64_t seed, int *joined)
     return same;
 }
 
-/* ---- large layers ----------------------------------------------------------- */
+/* ---- large layers -------------------------------------------------------- */
 
 /* Layers that a device computes in several parts, each with the launch over
  * it. */
@@ -430,7 +430,7 @@ static void check_images(void)
     }
 }
 
-/* ---- known programs --------------------------------------------------------- */
+/* ---- known programs ------------------------------------------------------ */
 
 typedef struct block {
     tn_tensor *w, *b, *scale, *kept;
