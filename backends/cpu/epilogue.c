@@ -28,8 +28,8 @@ void tn__cpu_epilogue_open(tn_cpu_epilogue *e, tn_queue *queue,
     atomic_init(&e->failed, TN_OK);
 }
 
-/* Returns whether dimension d of the launch continues the last dimension of e, and
- * is in the same range. */
+/* Returns whether dimension d of the launch continues the last dimension of e,
+ * and is in the same range. */
 static bool continues(const tn_cpu_epilogue *e, uint32_t d, bool same_range)
 {
     const tn_launch *launch = e->args->launch;
@@ -207,8 +207,8 @@ tn_status tn__cpu_epilogue_close(tn_cpu_epilogue *e, tn_status status)
     if (!status && !e->taken)
         return launch_whole(e);
     const tn_status failed = (tn_status)atomic_load(&e->failed);
-    return status         ? status
-           : failed       ? tn__cpu_host->fail(failed, "epilogue: out of memory "
-                                               "for a part of the result")
-                          : TN_OK;
+    if (!status && failed)
+        return tn__cpu_host->fail(failed, "epilogue: out of memory for a part "
+                                          "of the result");
+    return status;
 }

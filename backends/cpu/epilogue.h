@@ -1,11 +1,11 @@
 /* epilogue.h: a launch that reads the result of a product or a convolution, and
  * that runs for each block of the result as soon as the block is finished
- * (extension "epilogue"). The block is then still in the caches, and the threads
- * need not meet in between.
+ * (extension "epilogue"). The block is then still in the caches, and the
+ * threads need not meet in between.
  *
- * A block is finished by one or several tasks. It is cut so that the launch reads
- * long contiguous runs: a launch over a few columns of many rows would take
- * longer than a second pass over all rows. */
+ * A block is finished by one or several tasks. It is cut so that the launch
+ * reads long contiguous runs: a launch over a few columns of many rows would
+ * take longer than a second pass over all rows. */
 #ifndef TN_CPU_EPILOGUE_H
 #define TN_CPU_EPILOGUE_H
 
@@ -20,8 +20,8 @@ typedef struct tn_cpu_epilogue {
     const tn_epilogue_args *args;
     bool taken; /* the work runs the launch for each block of its result */
     /* The launch, if it is taken. Dimensions of a range are merged where the
-     * operands allow it. Those from range[r] up to but not including range[r + 1]
-     * are those of range r. */
+     * operands allow it. Those from range[r] up to but not including range[r +
+     * 1] are those of range r. */
     uint32_t ndim, row_ndim;
     uint32_t range[TN_CPU_EPILOGUE_RANGES + 1];
     int64_t extent[TN_MAX_NDIM];
@@ -45,20 +45,20 @@ typedef struct tn_cpu_epilogue_cut {
 void tn__cpu_epilogue_open(tn_cpu_epilogue *e, tn_queue *queue,
                            const tn_epilogue_args *args);
 /* Called by a work before its tasks. Returns true if the launch is to run block
- * by block: the work then calls the two functions below. If not, or if e is NULL,
- * returns false; the launch then runs after the work. */
+ * by block: the work then calls the two functions below. If not, or if e is
+ * NULL, returns false; the launch then runs after the work. */
 bool tn__cpu_epilogue_take(tn_cpu_epilogue *e, const tn_cpu_epilogue_cut *cut);
-/* Says that `count` more parts of a block are finished. Returns whether they were
- * the last ones. */
+/* Says that `count` more parts of a block are finished. Returns whether they
+ * were the last ones. */
 bool tn__cpu_epilogue_part(tn_cpu_epilogue *e, int64_t block, int64_t count);
 /* Runs the launch for the elements with indices from[r] <= i < end[r] in each
  * range r. The index in a range of several dimensions is row-major. Uses the
  * scratch memory of the thread. */
 void tn__cpu_epilogue_run(tn_cpu_epilogue *e, const int64_t *from,
                           const int64_t *end);
-/* For a work that writes `count` images, dimension 0 of the result, whose parts are
- * pixels or groups of pixels: a block is an image. tn__cpu_epilogue_image counts
- * parts of an image, and runs the launch for it after the last one. */
+/* For a work that writes `count` images, dimension 0 of the result, whose parts
+ * are pixels or groups of pixels: a block is an image. tn__cpu_epilogue_image
+ * counts parts of an image, and runs the launch for it after the last one. */
 bool tn__cpu_epilogue_take_images(tn_cpu_epilogue *e, int64_t count,
                                   int64_t parts);
 void tn__cpu_epilogue_image(tn_cpu_epilogue *e, int64_t image, int64_t parts);

@@ -14,7 +14,7 @@ tn_opencl_la_SOURCES = $(shared_plugin_sources) \
 	backends/opencl/opencl_host.c \
 	backends/opencl/opencl_queue.c \
 	backends/opencl/opencl_compile.c \
-	backends/opencl/opencl_launch.c \
+	backends/opencl/opencl_launch.c backends/opencl/opencl_epilogue.c \
 	backends/opencl/measure.c \
 	backends/opencl/tune.c \
 	backends/opencl/choose.c \

@@ -13,10 +13,10 @@ void tn__join_epilogues(const tn__capture *capture, tn_device *device,
                         tn__grouping *grouping);
 
 /* Makes the one command of a step and its epilogue, group->after. The step's
- * command is part of it, and the capture has it no more. Returns NULL without an
- * error if the epilogue's kernels cannot be merged, and with the error recorded
- * if that fails. The caller owns the command. value[i] is the value of its i-th
- * access (access.h). */
+ * command is part of it, and the capture has it no more. Returns NULL without
+ * an error if the epilogue's kernels cannot be merged, and with the error
+ * recorded if that fails. The caller owns the command. value[i] is the value of
+ * its i-th access (access.h). */
 tn__command *tn__epilogue_command(const tn__capture *capture,
                                   const tn__group *group, tn_device *device,
                                   uint32_t value[TN__ACCESS_MAX]);

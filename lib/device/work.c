@@ -108,11 +108,20 @@ static const void *find_epilogue(const tn_device *device)
     return atomic_load_explicit(&device->epilogue, memory_order_acquire);
 }
 
+/* The kind of work of each kind of epilogue. */
+static const uint8_t epilogue_work[TN_EPILOGUE_END] = {
+    [TN_EPILOGUE_MATMUL] = TN__WORK_MATMUL,
+    [TN_EPILOGUE_CONV] = TN__WORK_CONV,
+    [TN_EPILOGUE_PRODUCT] = TN__WORK_PRODUCT,
+    [TN_EPILOGUE_ATTENTION] = TN__WORK_ATTENTION,
+    [TN_EPILOGUE_QUANTISED_PRODUCT] = TN__WORK_QUANTISED_PRODUCT,
+};
+
 static tn_status run_epilogue(tn_device *device, const void *found, void *args)
 {
     const tn_epilogue_extension *extension = found;
     const tn_epilogue_args *epilogue = args;
-    const size_t tag = tn__work_kinds[tn__epilogue_work[epilogue->kind]].tag;
+    const size_t tag = tn__work_kinds[epilogue_work[epilogue->kind]].tag;
     /* work and launch are parts of a command (epilogue.c), which can be
      * written. */
     memcpy((char *)(uintptr_t)epilogue->work + tag, &epilogue->tag,
@@ -124,18 +133,10 @@ static tn_status run_epilogue(tn_device *device, const void *found, void *args)
 static void tally_epilogue(tn_device *device, const void *args)
 {
     const tn_epilogue_args *epilogue = args;
-    tn__work_kinds[tn__epilogue_work[epilogue->kind]].tally(device,
+    tn__work_kinds[epilogue_work[epilogue->kind]].tally(device,
                                                             epilogue->work);
     tn__tally_launch(device, epilogue->program, epilogue->launch);
 }
-
-const uint8_t tn__epilogue_work[TN_EPILOGUE_END] = {
-    [TN_EPILOGUE_MATMUL] = TN__WORK_MATMUL,
-    [TN_EPILOGUE_CONV] = TN__WORK_CONV,
-    [TN_EPILOGUE_PRODUCT] = TN__WORK_PRODUCT,
-    [TN_EPILOGUE_ATTENTION] = TN__WORK_ATTENTION,
-    [TN_EPILOGUE_QUANTISED_PRODUCT] = TN__WORK_QUANTISED_PRODUCT,
-};
 
 #define ARGS(type) sizeof(type), offsetof(type, tag)
 

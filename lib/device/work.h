@@ -42,7 +42,5 @@ typedef struct tn__work_kind {
     bool recorded; /* true if the device can capture the work in a graph */
 } tn__work_kind;
 extern const tn__work_kind tn__work_kinds[TN__WORK_KINDS];
-/* The kind of work of each kind of epilogue (TN_EPILOGUE_...). */
-extern const uint8_t tn__epilogue_work[TN_EPILOGUE_END];
 
 #endif
