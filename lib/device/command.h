@@ -25,8 +25,9 @@ struct tn__command {
      * program (tn_late_number). */
     struct tn__late_param late[TN__LATE_MAX];
     uint32_t late_count;
-    bool moves; /* true if the operands have other memory in each replay; then
-                 * the device does not capture the command */
+    bool moves; /* true if the operands have other memory in each replay */
+    bool alone; /* true if the device cannot change the command in a captured
+                 * segment, although it changes from replay to replay */
     const tn_program *program; /* program and built are set if the command is a
                                 * launch */
     tn_built *built;
@@ -53,7 +54,10 @@ struct tn__command {
  * `first` up to but not including `end`. */
 struct tn__segment {
     tn__segment *next;
-    const tn__command *first, *end;
+    tn__command *first, *end;
+    bool varies; /* true if some commands change from replay to replay */
+    bool broken; /* true if the device could not change it: then the commands
+                  * are submitted one by one */
     tn_recorded *recorded; /* handle of the captured work, owned */
 };
 
