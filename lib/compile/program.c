@@ -3,8 +3,10 @@
 #include <compile/program.h>
 
 #include <compile/arena.h>
+#include <compile/epilogue.h>
 #include <compile/fuse.h>
 #include <compile/list.h>
+#include <compile/passes.h>
 #include <compile/report.h>
 
 #include <base/error.h>
@@ -96,6 +98,20 @@ static bool add_group(building *b, tn__group *group)
 {
     uint32_t value[TN__ACCESS_MAX];
     tn__command *command = NULL;
+    if (group->after) {
+        command = tn__epilogue_command(b->capture, group,
+                                       b->capture->record->device, value);
+        if (!command && tn__error_pending())
+            return false;
+        if (!command) {
+            tn__group *after = group->after;
+            group->after = NULL;
+            const bool done =
+                add_group(b, group) && add_group(b, after);
+            group->after = after;
+            return done;
+        }
+    }
     if (group->count > 1) {
         tn__part *part[TN__MERGE_MAX_PARTS];
         for (int p = 0; p < group->count; p++)
@@ -137,7 +153,8 @@ static bool make_arena(building *b)
                         &p->arena_bytes, &p->bound_bytes))
         return false;
     for (size_t v = 0; v < b->capture->value_count; v++)
-        if (b->capture->value[v].kind == TN__VALUE_TEMPORARY)
+        if (b->capture->value[v].kind == TN__VALUE_TEMPORARY &&
+            !b->capture->value[v].again)
             p->eager_bytes += (uint64_t)b->capture->value[v].bytes;
     if (!p->arena_bytes)
         return true;
@@ -178,11 +195,44 @@ static bool keep_externals(building *b)
     return true;
 }
 
-static tn__replayed *finish(building *b, bool fuse, const char *name)
+/* Computes values again, if the temporary values need more than `memory` bytes, or,
+ * if it is below 1, more than this part of what the recorded calls need. */
+static bool recompute(building *b, double memory)
+{
+    const double bytes =
+        memory < 1 ? memory * (double)b->program->peak_bytes : memory;
+    const bool done = tn__pass_recompute(b->capture, (uint64_t)bytes,
+                                         &b->program->repeated);
+    tn__lifetime *life =
+        done ? tn__calloc(b->capture->value_count + 1, sizeof *life) : NULL;
+    if (!life)
+        return false;
+    tn__free(b->life);
+    b->life = life;
+    return true;
+}
+
+static tn__replayed *finish(building *b, bool fuse, double memory,
+                            const char *name)
 {
     tn__grouping grouping = {NULL, 0};
-    bool done = b->program && b->life && tn__group_steps(b->capture, fuse,
-                                                         &grouping);
+    if (!b->program || !b->life)
+        return NULL;
+    b->program->recorded = (int64_t)b->capture->step_count;
+    b->program->peak_bytes = tn__capture_peak(b->capture);
+    if (fuse) {
+        tn__pass_repeats(b->capture);
+        tn__pass_copies(b->capture);
+    }
+    if (memory > 0 && !recompute(b, memory))
+        return NULL;
+    uint64_t limit = tn__capture_peak(b->capture);
+    if (b->program->peak_bytes < limit)
+        limit = b->program->peak_bytes;
+    bool done = !tn__error_pending() &&
+                tn__group_steps(b->capture, fuse, limit, &grouping);
+    if (done && fuse)
+        tn__join_epilogues(b->capture, b->capture->record->device, &grouping);
     for (size_t g = 0; g < grouping.count && done; g++)
         done = add_group(b, grouping.group[g]);
     if (done && fuse)
@@ -198,13 +248,12 @@ static tn__replayed *finish(building *b, bool fuse, const char *name)
     if (!keep_externals(b))
         return NULL;
     tn__replayed *p = b->program;
-    p->recorded = (int64_t)b->capture->step_count;
     p->launches = tn__record_calls(b->capture->record);
     p->text = tn__report_finish(&b->report, name, p);
     return p->text ? p : NULL;
 }
 
-tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
+tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse, double memory,
                                 const char *name)
 {
     building b = {.capture = capture,
@@ -213,7 +262,7 @@ tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
     b.last = &b.first;
     if (b.program)
         b.program->capture = capture;
-    tn__replayed *made = finish(&b, fuse, name);
+    tn__replayed *made = finish(&b, fuse, memory, name);
     if (!made && b.program)
         tn__replayed_free(b.program);
     else if (!made)

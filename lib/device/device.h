@@ -47,6 +47,7 @@ struct tn_device {
     _Atomic(const void *) lapack; /* points to a tn_lapack_extension */
     _Atomic(const void *) quantised_product; /* points to a
                                         * tn_quantised_product_extension */
+    _Atomic(const void *) epilogue; /* points to a tn_epilogue_extension */
     _Atomic(const void *) launch_list; /* points to a
                                         * tn_launch_list_extension */
 };

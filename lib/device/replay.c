@@ -7,6 +7,7 @@
 
 #include <base/lock.h>
 #include <base/memory.h>
+#include <base/object.h>
 #include <device/registry.h>
 #include <device/work.h>
 
@@ -39,6 +40,18 @@ static tn_status submit(tn_device *device, const tn__command *command)
     }
     const tn__work_kind *work = &tn__work_kinds[command->kind];
     const void *found = work->find(device);
+    if (command->after) {
+        p.epilogue.tag = 0;
+        const tn__work_kind *both = &tn__work_kinds[TN__WORK_EPILOGUE];
+        const void *extension = both->find(device);
+        tn_status status = extension ? both->run(device, extension, &p.epilogue)
+                                     : TN_ERR_UNSUPPORTED;
+        if (status != TN_ERR_UNSUPPORTED)
+            return status;
+        p.after = NULL;
+        status = submit(device, &p);
+        return status ? status : submit(device, command->after);
+    }
     memset((char *)&p.args + work->tag, 0, sizeof(uint64_t));
     return found ? work->run(device, found, &p.args) : TN_ERR_UNSUPPORTED;
 }
@@ -48,7 +61,8 @@ static bool varies(const tn__command *command)
 {
     bool does = false;
     for (; command && !does; command = command->with)
-        does = command->draw || command->late_count || command->moves;
+        does = command->draw || command->late_count || command->moves ||
+               varies(command->after);
     return does;
 }
 
@@ -62,6 +76,7 @@ static bool can_capture(const tn__record *record, const tn__command *command)
 {
     return (command->kind >= TN__WORK_KINDS ||
             tn__work_kinds[command->kind].recorded) &&
+           (!command->after || can_capture(record, command->after)) &&
            (!varies(command) ||
             (!command->alone && can_vary(record->extension)));
 }
@@ -255,6 +270,34 @@ int64_t tn__record_calls(const tn__record *record)
     return count;
 }
 
+bool tn__record_is_current(const tn__record *record)
+{
+    for (size_t i = 0; i < record->host_count; i++) {
+        const struct tn__host_part *part = &record->hosts[i];
+        if (part->call.version &&
+            part->call.version(part->object) != part->version)
+            return false;
+    }
+    return true;
+}
+
+void tn__record_take_back(const tn__record *record)
+{
+    for (size_t i = record->host_count; i-- > 0;) {
+        const struct tn__host_part *part = &record->hosts[i];
+        if (part->call.take_back)
+            part->call.take_back(part->object);
+    }
+}
+
+static tn_status advance(const tn__record *record)
+{
+    tn_status status = TN_OK;
+    for (size_t i = 0; i < record->host_count && status >= 0; i++)
+        status = record->hosts[i].call.advance(record->hosts[i].object);
+    return status < 0 ? status : TN_OK;
+}
+
 void tn__record_free(tn__record *record)
 {
     if (!record)
@@ -274,6 +317,9 @@ void tn__record_free(tn__record *record)
     }
     for (size_t i = 0; i < record->kept_count; i++)
         record->drop(record->kept[i].object);
+    for (size_t i = 0; i < record->host_count; i++)
+        tn__unref(record->hosts[i].object);
+    tn__free(record->hosts);
     tn__free(record->kept);
     tn__free(record->reuses);
     tn__free(record->draws);
@@ -331,6 +377,8 @@ static void set_numbers(const tn__record *record, tn__command *command)
             draw_again(record, command);
         for (uint32_t i = 0; i < command->late_count; i++)
             set_late(command, &command->late[i]);
+        if (command->after)
+            set_numbers(record, command->after);
     }
 }
 
@@ -361,7 +409,8 @@ static tn_status command_run(const tn__record *record, tn__command *command)
         return tn__device_copy_again(device, &command->args.copy,
                                      command->what);
     tn_status status =
-        command->kind == TN__WORK_LAUNCH
+        command->after ? tn__device_epilogue(device, command, &fault)
+        : command->kind == TN__WORK_LAUNCH
             ? launch(record, command, &fault)
             : tn__device_work(device, command->kind, &command->args,
                               command->what, NULL, &fault);
@@ -423,7 +472,9 @@ tn_status tn__record_run(tn__record *record,
                          void (*draw)(uint64_t *seed, uint64_t *call))
 {
     tn__segment *segment = record->segments;
-    tn_status status = TN_OK;
+    tn_status status = advance(record);
+    if (status < 0)
+        return status;
     for (size_t d = 0; d < record->draw_count; d++)
         draw(&record->draws[d].seed_now, &record->draws[d].call_now);
     for (tn__command *p = record->first; p && !status;) {

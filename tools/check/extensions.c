@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check_attention.h"
+#include "check_epilogue.h"
 #include "check_lapack.h"
 #include "check_quantised.h"
 #include "operand.h"
@@ -653,6 +654,14 @@ static int case_quantised_product(const void *table, int64_t *wrong)
 {
     in.view.dtype = TN_U8; /* operand_words() names this dtype in messages */
     return declined(quantised_case(table, wrong), "quantised-product");
+}
+
+/* ---- epilogue ----------------------------------------------------------- */
+
+static int case_epilogue(const void *table, int64_t *wrong)
+{
+    in.view.dtype = TN_F32; /* operand_words() names this dtype in messages */
+    return declined(epilogue_case(table, wrong), "epilogue");
 }
 
 /* ---- a case ------------------------------------------------------------- */
