@@ -1,8 +1,9 @@
 /* replay.c: replays recorded work (as torch.cuda.CUDAGraph.replay). Each
  * command makes the same call of the plugin as when it was recorded, so the
  * order of work, errors and trace entries are the same. If the plugin can
- * capture work (extension "graph-replay"), a run of consecutive commands
- * without random numbers becomes one call. */
+ * capture work (extension "graph-replay"), a run of consecutive commands becomes
+ * one call. If it can prepare launches (extension "launch-list"), a launch, or a
+ * list of launches, is planned once. */
 #include <device/command.h>
 
 #include <base/lock.h>
