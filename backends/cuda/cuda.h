@@ -142,6 +142,9 @@ struct tn_queue {
     /* Owned: the CUDA graph that captures the queue's work. NULL if work is
      * executed and not captured. */
     tn_recorded *capture;
+    bool varies; /* the captured work may change */
+    /* The graph whose work the calls replace, or NULL (cuda_vary.c). */
+    tn_recorded *changes;
     tn_cuda_choices *choices; /* owned; NULL until the first product */
     tn_cuda_plans *plans;     /* owned; NULL until cuDNN is first used */
     tn_cuda_checks *checks;   /* owned; NULL until the first check */
@@ -154,10 +157,28 @@ typedef struct tn_cuda_memory {
     tn_cu_pointer pointer; /* owned */
 } tn_cuda_memory;
 
+/* A launch of a captured graph that may change. The memory belongs to the
+ * graph. */
+typedef struct tn_cuda_varying {
+    tn_cu_graph_node node;
+    tn_cu_pointer scratch, words; /* 0 if the launch has none */
+    uint64_t scratch_bytes;
+} tn_cuda_varying;
+
 /* A captured graph (cuda_graph.c). */
 struct tn_recorded {
     tn_cu_graph_exec exec;  /* owned */
+    tn_cu_graph graph;      /* owned, if launches may change: it has the nodes */
     tn_cuda_memory *memory; /* owned */
+    tn_cuda_varying *varying; /* owned array: launches that may change, in
+                               * order */
+    size_t varying_count, varying_room;
+    size_t at;              /* the launch that the next call replaces */
+    tn_cu_graph_node last;  /* the last node of a known launch, while work
+                             * varies */
+    /* whether all varying work consists of known launches, and no call has
+     * failed to replace one */
+    bool can_vary;
     /* whether one of its kernels may report an index out of range */
     bool may_fault;
     /* The queue's values before the capture, which are restored when it
@@ -315,6 +336,17 @@ tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag);
 /* ---- graphs (cuda_graph.c) ----------------------------------------------- */
 
 extern const tn_graph_replay_extension tn__cuda_graph_replay;
+
+/* ---- launches of a graph that change (cuda_vary.c) ----------------------- */
+
+tn_status tn__cuda_vary(tn_queue *queue, uint32_t varies);
+tn_status tn__cuda_change(tn_queue *queue, tn_recorded *recorded);
+tn_status tn__cuda_changed(tn_queue *queue, tn_recorded *recorded);
+/* Notes a captured launch, and the memory that it uses. */
+tn_cu_result tn__cuda_varying_add(tn_queue *queue, tn_cu_pointer scratch,
+                                  tn_cu_pointer words);
+/* Returns the launch that the next call replaces, or NULL if there is none. */
+const tn_cuda_varying *tn__cuda_varying_next(tn_queue *queue);
 
 /* ---- Tenon's own kernels (cuda_launch.c) --------------------------------- */
 

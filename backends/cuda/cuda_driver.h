@@ -23,6 +23,7 @@ typedef struct CUstream_st *tn_cu_stream;
 typedef struct CUevent_st *tn_cu_event;
 typedef struct CUgraph_st *tn_cu_graph;
 typedef struct CUgraphExec_st *tn_cu_graph_exec;
+typedef struct CUgraphNode_st *tn_cu_graph_node;
 
 typedef struct tn_cu_uuid {
     char bytes[16];
@@ -47,6 +48,13 @@ typedef struct tn_cu_rectangle {
     size_t dst_pitch;
     size_t width, height;
 } tn_cu_rectangle;
+
+/* The struct CUDA_KERNEL_NODE_PARAMS_v1: the arguments of cuLaunchKernel. */
+typedef struct tn_cu_kernel_node {
+    tn_cu_function function;
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    void **parameters, **extra;
+} tn_cu_kernel_node;
 
 /* The CUresult values that this plugin distinguishes. cuda_error.c lists the
  * errors after which a device is lost. */
@@ -142,12 +150,21 @@ enum { TN_CU_NON_BLOCKING = 1, TN_CU_NO_TIMING = 2 };
       (tn_cu_stream stream, int mode))                                        \
     X(capture_end, cuStreamEndCapture,                                        \
       (tn_cu_stream stream, tn_cu_graph *graph))                              \
+    /* *nodes are those on which the next captured node depends: the last one. \
+     */                                                                       \
+    X(capture_info, cuStreamGetCaptureInfo_v2,                                \
+      (tn_cu_stream stream, int *status, unsigned long long *id,              \
+       tn_cu_graph *graph, const tn_cu_graph_node **nodes, size_t *count))    \
     X(graph_instantiate, cuGraphInstantiateWithFlags,                         \
       (tn_cu_graph_exec *exec, tn_cu_graph graph, unsigned long long flags))  \
     /* CUDA 12 adds a function with other parameters and the suffix _v2. It   \
      * still has this one, which CUDA 11 has too. */                          \
     X(graph_update, cuGraphExecUpdate,                                        \
       (tn_cu_graph_exec exec, tn_cu_graph graph, void **node, int *result))   \
+    /* Without the suffix _v2, which CUDA 12 adds for a longer struct. */        \
+    X(graph_set_kernel, cuGraphExecKernelNodeSetParams,                       \
+      (tn_cu_graph_exec exec, tn_cu_graph_node node,                          \
+       const tn_cu_kernel_node *launch))                                      \
     X(graph_launch, cuGraphLaunch,                                            \
       (tn_cu_graph_exec exec, tn_cu_stream stream))                           \
     X(graph_destroy, cuGraphDestroy, (tn_cu_graph graph))                     \

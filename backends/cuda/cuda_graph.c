@@ -18,6 +18,9 @@ static void recorded_free(tn_recorded *r)
 {
     if (r->exec)
         tn__cu.graph_exec_destroy(r->exec);
+    if (r->graph)
+        tn__cu.graph_destroy(r->graph);
+    free(r->varying);
     for (tn_cuda_memory *m = r->memory, *next; m; m = next) {
         next = m->next;
         tn__cu.free(m->pointer);
@@ -55,7 +58,9 @@ static tn_status begin(tn_queue *queue)
     queue->scratch = 0;
     queue->scratch_bytes = 0;
     queue->pending.may_fault = false;
+    r->can_vary = true;
     queue->capture = r;
+    queue->varies = false;
     return TN_OK;
 }
 
@@ -81,8 +86,10 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
     if (!error) {
         what = "cuGraphInstantiate";
         /* If the driver cannot update the graph, for example because the number
-         * of kernels differs, a new graph is instantiated. */
-        if (into &&
+         * of kernels differs, a new graph is instantiated. So is one whose
+         * launches change, because they are nodes of the graph from which it
+         * was instantiated. */
+        if (into && !r->varying_count &&
             !tn__cu.graph_update(into->exec, graph, &node, &result)) {
             r->exec = into->exec;
             into->exec = NULL;
@@ -90,7 +97,9 @@ static tn_status end_in(tn_queue *queue, tn_recorded *into, tn_recorded **out)
             error = tn__cu.graph_instantiate(&r->exec, graph, 0);
         }
     }
-    if (graph)
+    if (r->varying_count)
+        r->graph = graph;
+    else if (graph)
         tn__cu.graph_destroy(graph);
     if (error) {
         recorded_free(r);
@@ -146,4 +155,7 @@ const tn_graph_replay_extension tn__cuda_graph_replay = {
     .run = run,
     .release = release,
     .end_into = end_into,
+    .vary = tn__cuda_vary,
+    .change = tn__cuda_change,
+    .changed = tn__cuda_changed,
 };

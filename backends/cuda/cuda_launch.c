@@ -8,42 +8,80 @@
 
 /* ---- a step -------------------------------------------------------------- */
 
+/* Submits a kernel: launches it, or passes its arguments to a node of a captured
+ * graph. */
+static tn_cu_result submit(tn_queue *queue, const tn_plan *plan,
+                           tn_cu_function function, void **parameters,
+                           tn_cu_pointer scratch, tn_cu_pointer words,
+                           const tn_cuda_varying *replaced)
+{
+    if (replaced) {
+        const tn_cu_kernel_node launch = {
+            .function = function,
+            .grid_x = (unsigned)plan->group_count, .grid_y = 1, .grid_z = 1,
+            .block_x = plan->group_size, .block_y = 1, .block_z = 1,
+            .parameters = parameters};
+        return tn__cu.graph_set_kernel(queue->changes->exec, replaced->node,
+                                       &launch);
+    }
+    tn_cu_result error = tn__cu.launch(
+        function, (unsigned)plan->group_count, 1, 1, plan->group_size, 1, 1, 0,
+        queue->stream, parameters, NULL);
+    if (!error && queue->capture && queue->varies)
+        error = tn__cuda_varying_add(queue, scratch, words);
+    return error;
+}
+
 static tn_status run(tn_queue *queue, const tn_target *target,
                      const tn_program *program, tn_plan *plan)
 {
     (void)target; /* `target` is always &device->target */
     tn_plugin_device *device = queue->device;
     void *parameters[TN_PLAN_BUFFERS + 3];
-    tn_cu_pointer nothing = 0, words = 0;
+    tn_cu_pointer nothing = 0, words = 0, scratch = 0;
     tn_cu_function function;
     const char *what = "memory for a launch";
+    const tn_cuda_varying *replaced = NULL;
     size_t count = 0;
     tn_cu_result error = 0;
     tn_status status = tn__cuda_kernel(device, program, plan, &function);
     if (status)
         return status;
+    if (queue->changes && !(replaced = tn__cuda_varying_next(queue)))
+        return TN_OK; /* tn__cuda_changed reports it */
     for (uint32_t b = 0; b < plan->buffer_count; b++)
         parameters[count++] =
             plan->buffer[b] ? &plan->buffer[b]->pointer : &nothing;
     if (plan->flags & TN_PLAN_SCRATCH) {
-        error = tn__cuda_scratch_ready(queue, plan->scratch_bytes);
-        parameters[count++] = &queue->scratch;
+        if (replaced && replaced->scratch_bytes < plan->scratch_bytes) {
+            queue->changes->can_vary = false;
+            return TN_OK;
+        }
+        error = replaced
+                    ? 0
+                    : tn__cuda_scratch_ready(queue, plan->scratch_bytes);
+        scratch = replaced ? replaced->scratch : queue->scratch;
+        parameters[count++] = &scratch;
     }
     if (!error && plan->flags & TN_PLAN_FAULTS) {
-        error = tn__cuda_faults_ready(queue);
+        error = replaced ? 0 : tn__cuda_faults_ready(queue);
         parameters[count++] = &queue->faults;
     }
     if (!error && plan->flags & TN_PLAN_WORDS_IN_BUFFER) {
+        words = replaced ? replaced->words : 0;
+        if (replaced && !words) {
+            queue->changes->can_vary = false;
+            return TN_OK;
+        }
         error = tn__cuda_words_ready(queue, plan, &words);
         parameters[count++] = &words;
     } else {
         parameters[count++] = plan->argument;
     }
     if (!error) {
-        what = "cuLaunchKernel";
-        error = tn__cu.launch(function, (unsigned)plan->group_count, 1, 1,
-                              plan->group_size, 1, 1, 0, queue->stream,
-                              parameters, NULL);
+        what = replaced ? "cuGraphExecKernelNodeSetParams" : "cuLaunchKernel";
+        error = submit(queue, plan, function, parameters, scratch, words,
+                       replaced);
     }
     return tn__cuda_check(device, what, error);
 }

@@ -511,7 +511,9 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *mm,
     tn_plugin_device *device = queue->device;
     product p = {.bias = NULL};
     *why = "cuBLASLt does not support these matrices";
-    if (device->own_products || !has_points(mm) || !dtypes_fit(mm, with) ||
+    /* Only launches of own kernels can be changed, so the recorded product was
+     * one (cuda_vary.c). */
+    if (queue->changes || device->own_products || !has_points(mm) || !dtypes_fit(mm, with) ||
         !product_of(mm, &p) || (with && (*why = epilogue_fit(&p, with))))
         return TN_ERR_UNSUPPORTED;
     TN_CUDA_ENTER(device);

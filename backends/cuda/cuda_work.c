@@ -94,6 +94,10 @@ tn_cu_result tn__cuda_scratch_ready(tn_queue *queue, uint64_t bytes)
 tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
                                   tn_cu_pointer *out)
 {
+    if (*out) /* the memory of a captured launch; earlier runs of the graph come
+               * before this copy on the stream */
+        return tn__cu.to_device(*out, plan->argument, plan->argument_bytes,
+                                queue->stream);
     if (queue->capture)
         return capture_words(queue, plan->argument, plan->argument_bytes, out);
     tn_cu_result error =
@@ -110,7 +114,7 @@ tn_cu_result tn__cuda_words_ready(tn_queue *queue, const tn_plan *plan,
 
 tn_status tn__cuda_queue_submitted(tn_queue *queue, uint64_t tag)
 {
-    if (queue->capture)
+    if (queue->capture || queue->changes)
         return TN_OK; /* the work was captured, not submitted */
     tn__pending_add(&queue->pending, tag);
     if (!queue->device->blocking)

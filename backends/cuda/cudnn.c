@@ -276,6 +276,9 @@ static tn_cuda_plans *plans_of(tn_queue *queue, const char **why)
 const tn_dnn_plan *tn__dnn_plan(tn_queue *queue, const tn_dnn_problem *problem,
                                 const char **why)
 {
+    *why = "a captured launch is changed"; /* cuda_vary.c */
+    if (queue->changes)
+        return NULL;
     *why = "cuDNN made no plan for this computation before the capture";
     tn_cuda_plans *plans =
         queue->capture ? queue->plans : plans_of(queue, why);

@@ -18,7 +18,7 @@ tn_cuda_la_SOURCES = $(shared_plugin_sources) \
 	backends/cuda/cuda_queue.c \
 	backends/cuda/cuda_compile.c \
 	backends/cuda/cuda_launch.c backends/cuda/cuda_epilogue.c \
-	backends/cuda/cuda_graph.c \
+	backends/cuda/cuda_graph.c backends/cuda/cuda_vary.c \
 	backends/cuda/cuda_product.c backends/cuda/cublaslt.h \
 	backends/cuda/cudnn.c backends/cuda/cudnn.h \
 	backends/cuda/cuda_conv.c \

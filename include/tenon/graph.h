@@ -19,8 +19,8 @@
  *
  * The results of a replay are bit-identical to those of the step itself. Each
  * replay draws new random numbers from the calling thread's generator. On a
- * device with CUDA graphs a replay is one call of the driver, or a few if
- * random numbers are drawn. On other devices it saves the operators' overhead
+ * device with CUDA graphs a replay is one launch of a graph, whose kernels get
+ * new random seeds first. On other devices it saves the operators' overhead
  * on the CPU, which matters for small tensors.
  *
  * A graph belongs to one device. Its work must not depend on values that the

@@ -150,6 +150,21 @@ typedef struct tn_graph_replay_extension {
     /* Optional: like end, but replaces the contents of recorded. Called when no
      * run of recorded is in progress. After a failure recorded is unchanged. */
     tn_status (*end_into)(tn_queue *queue, tn_recorded *recorded);
+    /* Optional, all three or none: work that changes from run to run.
+     *
+     * Between begin and end, vary(queue, 1) says that the work which follows
+     * may change, up to vary(queue, 0). The latter returns TN_ERR_UNSUPPORTED if
+     * the device cannot change that work; the core then gives up the recording.
+     *
+     * After change, the core makes the calls of the recording that may change,
+     * in their order. Their buffers, offsets, parameters, seeds and call
+     * numbers may differ from those of the recording, and nothing else. The
+     * calls are not executed, but replace the recorded ones in later runs; runs
+     * that were submitted before keep the old ones. changed ends this, also on
+     * failure; recorded cannot be run after a failure. */
+    tn_status (*vary)(tn_queue *queue, uint32_t varies);
+    tn_status (*change)(tn_queue *queue, tn_recorded *recorded);
+    tn_status (*changed)(tn_queue *queue, tn_recorded *recorded);
 } tn_graph_replay_extension;
 
 /* "attention", version 1: scaled dot-product attention. For head h of q, head

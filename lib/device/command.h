@@ -30,8 +30,9 @@ struct tn__command {
      * arguments of that call, which point to this command and to `after`. */
     tn__command *after;
     tn_epilogue_args epilogue;
-    bool moves; /* true if the operands have other memory in each replay; then
-                 * the device does not capture the command */
+    bool moves; /* true if the operands have other memory in each replay */
+    bool alone; /* true if the device cannot change the command in a captured
+                 * segment, although it changes from replay to replay */
     const tn_program *program; /* program and built are set if the command is a
                                 * launch */
     tn_built *built;
@@ -68,7 +69,10 @@ tn_status tn__device_epilogue(tn_device *device, tn__command *command,
  * `first` up to but not including `end`. */
 struct tn__segment {
     tn__segment *next;
-    const tn__command *first, *end;
+    tn__command *first, *end;
+    bool varies; /* true if some commands change from replay to replay */
+    bool broken; /* true if the device could not change it: then the commands
+                  * are submitted one by one */
     tn_recorded *recorded; /* handle of the captured work, owned */
 };
 

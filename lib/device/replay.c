@@ -1,8 +1,9 @@
 /* replay.c: replays recorded work (as torch.cuda.CUDAGraph.replay). Each
  * command makes the same call of the plugin as when it was recorded, so the
  * order of work, errors and trace entries are the same. If the plugin can
- * capture work (extension "graph-replay"), a run of consecutive commands
- * without random numbers becomes one call. */
+ * capture work (extension "graph-replay"), a run of consecutive commands becomes
+ * one call. If it can prepare launches (extension "launch-list"), a launch, or a
+ * list of launches, is planned once. */
 #include <device/command.h>
 
 #include <base/lock.h>
@@ -56,27 +57,71 @@ static tn_status submit(tn_device *device, const tn__command *command)
     return found ? work->run(device, found, &p.args) : TN_ERR_UNSUPPORTED;
 }
 
-static bool can_capture(const tn__command *command)
+/* Returns whether a command changes from replay to replay. */
+static bool varies(const tn__command *command)
 {
-    if (command->after && !can_capture(command->after))
-        return false;
-    for (const tn__command *c = command; c; c = c->with)
-        if (c->draw || c->late_count || c->moves)
-            return false;
-    return command->kind >= TN__WORK_KINDS ||
-           tn__work_kinds[command->kind].recorded;
+    bool does = false;
+    for (; command && !does; command = command->with)
+        does = command->draw || command->late_count || command->moves ||
+               varies(command->after);
+    return does;
+}
+
+static bool can_vary(const tn_graph_replay_extension *extension)
+{
+    return TN_HAS(tn_graph_replay_extension, extension, changed) &&
+           extension->vary && extension->change && extension->changed;
+}
+
+static bool can_capture(const tn__record *record, const tn__command *command)
+{
+    return (command->kind >= TN__WORK_KINDS ||
+            tn__work_kinds[command->kind].recorded) &&
+           (!command->after || can_capture(record, command->after)) &&
+           (!varies(command) ||
+            (!command->alone && can_vary(record->extension)));
+}
+
+/* Submits the commands of a segment while the device captures. Sets *refused to
+ * the first command that the device cannot change, and returns
+ * TN_ERR_UNSUPPORTED. */
+static tn_status submit_segment(const tn__record *record,
+                                const tn__segment *segment,
+                                tn__command **refused)
+{
+    tn_device *device = record->device;
+    const tn_graph_replay_extension *extension = record->extension;
+    tn_status status = TN_OK;
+    for (tn__command *p = segment->first; p != segment->end && !status;
+         p = p->next) {
+        if (!varies(p)) {
+            status = submit(device, p);
+            continue;
+        }
+        status = extension->vary(device->queue, 1);
+        status = status ? status : submit(device, p);
+        if (status)
+            break;
+        status = extension->vary(device->queue, 0);
+        if (status == TN_ERR_UNSUPPORTED)
+            *refused = p;
+    }
+    return status;
 }
 
 /* Lets the device capture the commands from `first` up to but not including
  * `end` as one segment, and appends it to the record. If `instead` has a
  * segment left, that segment is updated and reused. Returns false if capturing
- * fails. */
+ * fails; then *refused is the command that the device cannot change, if that is
+ * why. */
 static bool segment_make(tn__record *record, tn__record *instead,
-                         const tn__command *first, const tn__command *end)
+                         tn__command *first, tn__command *end,
+                         tn__command **refused)
 {
     const tn_graph_replay_extension *extension = record->extension;
     tn_device *device = record->device;
     tn__segment *segment = instead ? instead->segments : NULL;
+    *refused = NULL;
     if (segment)
         instead->segments = segment->next;
     else
@@ -84,15 +129,23 @@ static bool segment_make(tn__record *record, tn__record *instead,
     if (!segment)
         return false;
     segment->next = NULL;
+    segment->first = first;
+    segment->end = end;
+    segment->varies = segment->broken = false;
+    for (const tn__command *p = first; p != end; p = p->next)
+        segment->varies = segment->varies || varies(p);
     tn__lock_take(&device->queue_lock);
     tn_status status = extension->begin(device->queue);
     if (!status) {
-        for (const tn__command *p = first; p != end && !status; p = p->next)
-            status = submit(device, p);
+        status = submit_segment(record, segment, refused);
+        tn_recorded *unused = NULL;
         tn_status ended =
-            segment->recorded
+            status ? extension->end(device->queue, &unused)
+            : segment->recorded
                 ? extension->end_into(device->queue, segment->recorded)
                 : extension->end(device->queue, &segment->recorded);
+        if (unused)
+            extension->release(device->handle, unused);
         status = status ? status : ended;
     }
     tn__lock_give(&device->queue_lock);
@@ -102,8 +155,6 @@ static bool segment_make(tn__record *record, tn__record *instead,
         tn__free(segment);
         return false;
     }
-    segment->first = first;
-    segment->end = end;
     tn__segment **last = &record->segments;
     while (*last)
         last = &(*last)->next;
@@ -155,7 +206,7 @@ static void prepare_launches(tn__record *record)
     record->lists = atomic_load(&record->device->launch_list);
     for (tn__command *p = record->first; p && record->lists;) {
         if (segment && segment->first == p) {
-            p = (tn__command *)(uintptr_t)segment->end;
+            p = segment->end;
             segment = segment->next;
             continue;
         }
@@ -174,12 +225,18 @@ static void instantiate(tn__record *record, tn__record *instead)
         tn__work_drain(record->device);
     else
         instead = NULL;
-    for (const tn__command *p = record->first; p && captures;) {
-        const tn__command *first = p;
-        while (p && can_capture(p))
+    for (tn__command *p = record->first; p && captures;) {
+        tn__command *first = p, *refused = NULL;
+        while (p && can_capture(record, p))
             p = p->next;
         if (first != p && first->next != p)
-            captures = segment_make(record, instead, first, p);
+            captures = segment_make(record, instead, first, p, &refused);
+        if (refused) {
+            tn_error_clear();
+            refused->alone = captures = true;
+            p = first;
+            continue;
+        }
         p = p == first ? p->next : p;
     }
     if (record->extension && !captures && tn__log_enabled(2))
@@ -368,10 +425,54 @@ static tn_status command_run(const tn__record *record, tn__command *command)
     return status;
 }
 
+/* Gives the varying commands of a segment their values of this replay. Returns
+ * false if the device cannot change them, for example because operands with
+ * another alignment need another number of kernels. */
+static bool change_segment(const tn__record *record, tn__segment *segment)
+{
+    tn_device *device = record->device;
+    const tn_graph_replay_extension *extension = record->extension;
+    tn__error before;
+    tn__error_hide(&before);
+    tn__lock_take(&device->queue_lock);
+    tn_status status = extension->change(device->queue, segment->recorded);
+    if (!status) {
+        for (tn__command *p = segment->first; p != segment->end && !status;
+             p = p->next)
+            if (varies(p)) {
+                set_numbers(record, p);
+                status = submit(device, p);
+            }
+        tn_status ended = extension->changed(device->queue, segment->recorded);
+        status = status ? status : ended;
+    }
+    tn__lock_give(&device->queue_lock);
+    if (status && tn__log_enabled(2))
+        tn__log(2, "%s: a captured part is submitted in single calls: %s",
+                record->replayer, tn_error() ? tn_error() : "no reason");
+    tn_error_clear();
+    tn__error_restore(&before);
+    segment->broken = status != TN_OK;
+    return !segment->broken;
+}
+
+static tn_status segment_run(const tn__record *record, tn__segment *segment)
+{
+    tn_status status = TN_OK;
+    if (!segment->broken &&
+        (!segment->varies || change_segment(record, segment)))
+        return tn__device_replay(record->device, record->extension,
+                                 segment->recorded, record->replayer);
+    for (tn__command *p = segment->first; p != segment->end && !status;
+         p = p->next)
+        status = command_run(record, p);
+    return status;
+}
+
 tn_status tn__record_run(tn__record *record,
                          void (*draw)(uint64_t *seed, uint64_t *call))
 {
-    const tn__segment *segment = record->segments;
+    tn__segment *segment = record->segments;
     tn_status status = advance(record);
     if (status < 0)
         return status;
@@ -379,9 +480,8 @@ tn_status tn__record_run(tn__record *record,
         draw(&record->draws[d].seed_now, &record->draws[d].call_now);
     for (tn__command *p = record->first; p && !status;) {
         if (segment && segment->first == p) {
-            status = tn__device_replay(record->device, record->extension,
-                                       segment->recorded, record->replayer);
-            p = (tn__command *)(uintptr_t)segment->end;
+            status = segment_run(record, segment);
+            p = segment->end;
             segment = segment->next;
         } else {
             status = command_run(record, p);

@@ -176,6 +176,33 @@ static bool updates_work(const by_hand *h, const tn_scan_args *scan,
     return works;
 }
 
+/* Captures a scan whose operands change, and runs it on `scan` after it was
+ * captured on `other`. */
+static bool changes_work(const by_hand *h, const tn_scan_args *scan,
+                         const tn_scan_args *other)
+{
+    const tn_plugin *p = h->plugin;
+    const tn_graph_replay_extension *graph = p->extension("graph-replay", 1);
+    tn_recorded *recorded = NULL;
+    tn_fault fault = {.size = sizeof fault};
+    if (graph->begin(h->queue))
+        return false;
+    tn_status status = graph->vary(h->queue, 1);
+    status = status ? status : p->scan(h->queue, other);
+    status = status ? status : graph->vary(h->queue, 0);
+    bool works = graph->end(h->queue, &recorded) == 0 && status == 0 &&
+                 graph->change(h->queue, recorded) == 0;
+    if (works) {
+        status = p->scan(h->queue, scan);
+        works = graph->changed(h->queue, recorded) == 0 && status == 0 &&
+                graph->run(h->queue, recorded, 4) == 0;
+    }
+    works = p->queue_sync(h->queue, &fault) == 0 && works;
+    if (recorded)
+        graph->release(h->device, recorded);
+    return works;
+}
+
 /* Captures a scan as a graph and runs the graph twice. Its input is in
  * page-locked memory. */
 static bool graphs_work(const by_hand *h)
@@ -224,6 +251,14 @@ static bool graphs_work(const by_hand *h)
             by_hand_copy(h, from, 0, number, 400, false) == 0;
     for (int i = 0; i < 100 && works; i++)
         works = number[i] == (i < 50 ? (float)((i + 1) * (i + 2) / 2) : 1);
+    /* Sums of the 1 that `from` has at its end, in `to`. */
+    tn_scan_args ones = scan;
+    ones.in.offset = 50;
+    ones.extent[0] = 50;
+    works = works && changes_work(h, &ones, &shorter) &&
+            by_hand_copy(h, to, 0, number, 400, false) == 0;
+    for (int i = 0; i < 50 && works; i++)
+        works = number[i] == (float)(i + 1);
     if (recorded)
         graph->release(h->device, recorded);
     if (from)

@@ -595,6 +595,15 @@ SUCCEEDS(cuStreamEndCapture, (tn_cu_stream stream, tn_cu_graph *graph),
 SUCCEEDS(cuGraphInstantiateWithFlags,
          (tn_cu_graph_exec *exec, tn_cu_graph graph, unsigned long long flags),
          (void)graph, (void)flags, *exec = (tn_cu_graph_exec)&handle)
+SUCCEEDS(cuStreamGetCaptureInfo_v2,
+         (tn_cu_stream stream, int *status, unsigned long long *id,
+          tn_cu_graph *graph, const tn_cu_graph_node **nodes, size_t *count),
+         (void)stream, (void)status, (void)id, (void)graph, (void)nodes,
+         (void)count)
+SUCCEEDS(cuGraphExecKernelNodeSetParams,
+         (tn_cu_graph_exec exec, tn_cu_graph_node node,
+          const tn_cu_kernel_node *launch),
+         (void)exec, (void)node, (void)launch)
 SUCCEEDS(cuGraphExecUpdate,
          (tn_cu_graph_exec exec, tn_cu_graph graph, void **node, int *result),
          (void)exec, (void)graph, (void)node, (void)result)

@@ -525,24 +525,50 @@ static tn_cu_result values_of(const struct CUfunc_st *f, void **parameters,
     return *out ? 0 : TN_CU_OUT_OF_MEMORY;
 }
 
+/* Checks a launch, and stores it in *w. */
+static tn_cu_result work_of(const tn_cu_kernel_node *l, launch_work *w)
+{
+    unsigned char *values = NULL;
+    if (!l->function)
+        return SIM_INVALID_HANDLE;
+    TRY(sim_handle_check(l->function->of, "module", true));
+    if (l->extra || l->shared_bytes)
+        return TN_CU_INVALID_VALUE;
+    TRY(launch_check(l->function, l->grid_x, l->grid_y, l->grid_z, l->block_x,
+                     l->block_y, l->block_z));
+    TRY(values_of(l->function, l->parameters, &values));
+    *w = (launch_work){.work = {.run = run_launch, .uses = l->function->of,
+                                .owned = values},
+                       .launch = {.kernel = l->function->kernel,
+                                  .grid = l->grid_x, .block = l->block_x,
+                                  .parameters = values}};
+    return 0;
+}
+
+tn_cu_result sim_launch_make(const tn_cu_kernel_node *launch, sim_work **out)
+{
+    launch_work w;
+    TRY(work_of(launch, &w));
+    launch_work *made = malloc(sizeof *made);
+    if (!made) {
+        free(w.work.owned);
+        return TN_CU_OUT_OF_MEMORY;
+    }
+    *made = w;
+    *out = &made->work;
+    return 0;
+}
+
 tn_cu_result cuLaunchKernel(tn_cu_function function, unsigned gx, unsigned gy,
                             unsigned gz, unsigned bx, unsigned by, unsigned bz,
                             unsigned shared, tn_cu_stream stream,
                             void **parameters, void **extra)
 {
-    unsigned char *values = NULL;
+    launch_work w;
     ENTER(true);
-    if (!function)
-        return SIM_INVALID_HANDLE;
-    TRY(sim_handle_check(function->of, "module", true));
     TRY(sim_handle_check(stream, "stream", true));
-    if (extra || shared)
-        return TN_CU_INVALID_VALUE;
-    TRY(launch_check(function, gx, gy, gz, bx, by, bz));
-    TRY(values_of(function, parameters, &values));
-    launch_work w = {.work = {.run = run_launch, .uses = function->of,
-                              .owned = values},
-                     .launch = {.kernel = function->kernel, .grid = gx,
-                                .block = bx, .parameters = values}};
+    const tn_cu_kernel_node launch = {function, gx, gy, gz, bx, by, bz, shared,
+                                      parameters, extra};
+    TRY(work_of(&launch, &w));
     return sim_give(stream, &w, sizeof w);
 }

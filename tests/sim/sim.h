@@ -138,10 +138,16 @@ bool sim_captures(tn_cu_stream stream);
 /* Returns whether a live graph uses this object (graph.c). */
 bool sim_graph_uses(const void *uses);
 
+/* Makes the work of a launch, which the caller owns (driver.c). */
+tn_cu_result sim_launch_make(const tn_cu_kernel_node *launch, sim_work **out);
+/* Frees work that is in no queue. */
+void sim_work_free(sim_work *work);
+
 /* A graph: the work that a stream captured, in order. */
 struct CUgraph_st {
     sim_handle handle;
     sim_queue work;
+    sim_work *newest; /* the last node; NULL if there is none */
     int holders; /* number of references: the graph's own and those of its
                   * executables */
 };

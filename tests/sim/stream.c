@@ -65,6 +65,12 @@ static sim_work *take(sim_queue *q)
     return w;
 }
 
+void sim_work_free(sim_work *w)
+{
+    release(w);
+    free(w);
+}
+
 void sim_queue_drop(sim_queue *q)
 {
     while (q->first) {
@@ -128,6 +134,8 @@ tn_cu_result sim_give(tn_cu_stream stream, void *work, size_t bytes)
     sim_queue *q = stream->capture ? &stream->capture->work : &stream->work;
     *q->last = w;
     q->last = &w->next;
+    if (stream->capture)
+        stream->capture->newest = w;
     return 0;
 }
 
@@ -230,6 +238,24 @@ tn_cu_result cuStreamBeginCapture_v2(tn_cu_stream stream, int mode)
     graph->work.last = &graph->work.first;
     graph->holders = 1;
     stream->capture = graph;
+    return 0;
+}
+
+/* A stream's work is in one order, so the next node depends on the last one. */
+tn_cu_result cuStreamGetCaptureInfo_v2(tn_cu_stream stream, int *status,
+                                       unsigned long long *id,
+                                       tn_cu_graph *graph,
+                                       const tn_cu_graph_node **nodes,
+                                       size_t *count)
+{
+    ENTER_WITH(stream, "stream", true);
+    struct CUgraph_st *captured = stream->capture;
+    *status = captured != NULL;
+    *id = 1;
+    *graph = captured;
+    *nodes = captured ? (const tn_cu_graph_node *)(void *)&captured->newest
+                      : NULL;
+    *count = captured && captured->newest;
     return 0;
 }
 
