@@ -21,6 +21,8 @@
  *                      model
  *   tenon plot RUN... [-o FILE]
  *                      draws the curves of training runs
+ *   tenon program REPORT [-o FILE]
+ *                      draws the program of a compiled function
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -36,6 +38,7 @@
 #include "tenon_lm.h"
 #include "tenon_onnx.h"
 #include "tenon_plot.h"
+#include "tenon_program.h"
 #include "tenon_tokenize.h"
 #include "tenon_trace.h"
 
@@ -150,6 +153,13 @@ static const struct {
      "  --smooth W    also draws a moving average; W, 0 to below 1, is the weight of\n"
      "                the past\n"
      "  --log         logarithmic values, for tags whose values are all above 0\n"},
+    {"program", "tenon program [-o FILE] REPORT\n",
+     "Draws the program of a compiled function as SVG: its calls of the device with\n"
+     "the operators that are fused in each, and the memory of temporary tensors\n"
+     "over time. REPORT is a file that a program wrote because the variable\n"
+     "TENON_COMPILE_REPORT named a folder, or a file with tn_compiled_text.\n"
+     "\n"
+     "  -o FILE  the picture; default: REPORT with the ending .svg\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -348,6 +358,8 @@ int main(int count, char **argument)
         status = tenon_onnx(count - 2, argument + 2);
     if (strcmp(command, "plot") == 0)
         status = tenon_plot(count - 2, argument + 2);
+    if (strcmp(command, "program") == 0)
+        status = tenon_program(count - 2, argument + 2);
     if (status == 2 && known >= 0)
         print_forms(stderr, known, true);
     else if (status == 2)

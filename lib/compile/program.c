@@ -178,8 +178,10 @@ static tn__replayed *finish(building *b, bool fuse, const char *name)
     p->recorded = (int64_t)b->capture->step_count;
     tn__record_instantiate(b->capture->record, NULL);
     p->launches = tn__record_calls(b->capture->record);
+    if (!tn__report_memory(&b->report, b->capture, b->life))
+        return NULL;
     p->text = tn__report_finish(&b->report, name, p);
-    return p->text ? p : NULL;
+    return p->text && tn__report_write(p->text, name) >= 0 ? p : NULL;
 }
 
 tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
