@@ -146,8 +146,19 @@ static void print_line(const char *name, const double *eager,
     fflush(stdout);
 }
 
+/* Each workload has a process of its own: an error of torch.compile can leave
+ * others that follow unusable. */
+static bench_peer *start_peer(void)
+{
+    const char *python = getenv("TENON_BENCH_PYTHON");
+    return bench_peer_start(python ? python : "python3",
+                            BENCH_FOLDER "/compile.py", "compiled",
+                            tn_num_threads(),
+                            tn_device_name(tn_device_current()), false);
+}
+
 static int measure(const bench_group *group, const bench_work *work,
-                   bench_peer *peer, int rounds, double round_ns)
+                   int rounds, double round_ns)
 {
     static double eager[MOST_ROUNDS], compiled[MOST_ROUNDS],
         torch[MOST_ROUNDS];
@@ -164,6 +175,7 @@ static int measure(const bench_group *group, const bench_work *work,
     const double call = sample(&ways[0], 3);
     const double capture = 2 * sample(&ways[1], 2) / call;
     int64_t calls = (int64_t)(round_ns / call) + 1;
+    bench_peer *peer = of_processor ? NULL : start_peer();
     const bool beside = peer && bench_peer_open(peer, group->name, work);
     sample(&ways[1], 2);
     for (int r = 0; r < rounds && !tn_error(); r++) {
@@ -184,6 +196,7 @@ static int measure(const bench_group *group, const bench_work *work,
         print_line(name, eager, compiled, beside ? torch : NULL, rounds,
                    capture, &counts);
     tn_error_clear();
+    bench_peer_stop(peer);
     tn_scope_close(scope);
     return failed;
 }
@@ -195,15 +208,6 @@ static bool is_selected(const char *only, const char *group, const char *name)
     char full[64];
     snprintf(full, sizeof full, "%s.%s", group, name);
     return !only || strncmp(full, only, strlen(only)) == 0;
-}
-
-static bench_peer *start_peer(void)
-{
-    const char *python = getenv("TENON_BENCH_PYTHON");
-    return bench_peer_start(python ? python : "python3",
-                            BENCH_FOLDER "/compile.py", "compiled",
-                            tn_num_threads(),
-                            tn_device_name(tn_device_current()), false);
 }
 
 int main(int count, char **argument)
@@ -232,7 +236,6 @@ int main(int count, char **argument)
                                "GROUP[.NAME]] [--cpu]\n"), 2;
     if (!tn_device_current())
         return fprintf(stderr, "compile: %s\n", tn_error()), 1;
-    bench_peer *peer = of_processor ? NULL : start_peer();
     printf("%-20s %10s %10s %8s %12s %8s %8s %6s %6s\n",
            "times in us", "eager", "compiled", "ratio", "torch.compile",
            "ratio", "capture", "calls", "replay");
@@ -241,7 +244,6 @@ int main(int count, char **argument)
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
         for (const bench_work *w = groups[g]->work; w->name; w++)
             if (is_selected(only, groups[g]->name, w->name))
-                failed += measure(groups[g], w, peer, rounds, round_ns);
-    bench_peer_stop(peer);
+                failed += measure(groups[g], w, rounds, round_ns);
     return failed > 0;
 }

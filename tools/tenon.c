@@ -23,6 +23,8 @@
  *                      draws the curves of training runs
  *   tenon run -n COUNT PROGRAM [ARGUMENT...]
  *                      runs PROGRAM as several processes on this machine
+ *   tenon program REPORT [-o FILE]
+ *                      draws the program of a compiled function
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -39,6 +41,7 @@
 #include "tenon_onnx.h"
 #include "tenon_plot.h"
 #include "tenon_run.h"
+#include "tenon_program.h"
 #include "tenon_tokenize.h"
 #include "tenon_trace.h"
 
@@ -163,6 +166,13 @@ static const struct {
      "  -n COUNT         number of processes, 1 to 256\n"
      "  --no-prefix      lines as they are\n"
      "  --grace SECONDS  how long the others may run after a failure (3)\n"},
+    {"program", "tenon program [-o FILE] REPORT\n",
+     "Draws the program of a compiled function as SVG: its calls of the device with\n"
+     "the operators that are fused in each, and the memory of temporary tensors\n"
+     "over time. REPORT is a file that a program wrote because the variable\n"
+     "TENON_COMPILE_REPORT named a folder, or a file with tn_compiled_text.\n"
+     "\n"
+     "  -o FILE  the picture; default: REPORT with the ending .svg\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -361,6 +371,8 @@ int main(int count, char **argument)
         status = tenon_onnx(count - 2, argument + 2);
     if (strcmp(command, "plot") == 0)
         status = tenon_plot(count - 2, argument + 2);
+    if (strcmp(command, "program") == 0)
+        status = tenon_program(count - 2, argument + 2);
     if (strcmp(command, "run") == 0 &&
         (status = tenon_run(count - 2, argument + 2)) >= 0)
         return status; /* the program's own, which may be 2 */

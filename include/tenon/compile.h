@@ -160,8 +160,10 @@ TN_API tn_status tn_compiled_read_counts(const tn_compiled *compiled,
                                          tn_compiled_counts *counts);
 
 /* Returns the program that ran last as text: its calls of the plugin in order, the
- * operators that are fused in each of them, and for each pair of neighbours that
- * is not fused the reason. The text belongs to compiled and is valid until the
+ * operators that are fused in each of them, for each pair of neighbours that is
+ * not fused the reason, and where the temporary tensors are in the arena. `tenon
+ * program` draws it. The variable TENON_COMPILE_REPORT names a folder to which the
+ * text of each program is written when it is made. The text belongs to compiled and is valid until the
  * next call with it. Returns NULL with TN_ERR_STATE if no program exists yet. */
 TN_API const char *tn_compiled_text(tn_compiled *compiled);
 

@@ -252,8 +252,10 @@ static tn__replayed *finish(building *b, bool fuse, double memory,
         return NULL;
     tn__replayed *p = b->program;
     p->launches = tn__record_calls(b->capture->record);
+    if (!tn__report_memory(&b->report, b->capture, b->life))
+        return NULL;
     p->text = tn__report_finish(&b->report, name, p);
-    return p->text ? p : NULL;
+    return p->text && tn__report_write(p->text, name) >= 0 ? p : NULL;
 }
 
 tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse, double memory,

@@ -2,9 +2,15 @@
 #include <compile/report.h>
 
 #include <base/memory.h>
+#include <base/platform.h>
 #include <device/work.h>
 
+#include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Adds the sizes of a launch's iteration space. */
 static void add_sizes(tn__text *text, const tn__command *command)
@@ -58,6 +64,59 @@ void tn__report_list(tn__text *text, const tn__entry *list)
     for (const tn__entry *e = list; e; e = e->with)
         tn__text_add(text, " %zu", e->number);
     tn__text_add(text, ", by one call\n");
+}
+
+bool tn__report_memory(tn__text *text, const tn__capture *capture,
+                       const tn__lifetime *life)
+{
+    /* writer[v]: the operator that writes value v first. */
+    const char **writer = tn__calloc(capture->value_count + 1, sizeof *writer);
+    bool first = true;
+    if (!writer)
+        return false;
+    for (size_t s = 0; s < capture->step_count; s++) {
+        const tn__step *step = &capture->step[s];
+        for (uint32_t u = 0; u < step->use_count; u++) {
+            const tn__use *use = &capture->use[step->first_use + u];
+            if (use->access.writes && !writer[use->value])
+                writer[use->value] = step->what;
+        }
+    }
+    for (size_t v = 0; v < capture->value_count; v++) {
+        if (!life[v].bytes)
+            continue;
+        tn__text_add(text, "%s      bytes %" PRIu64 " to %" PRIu64 " in calls "
+                     "%zu to %zu: %s\n", first ? "arena:\n" : "",
+                     life[v].place, life[v].place + life[v].bytes - 1,
+                     life[v].first, life[v].last,
+                     writer[v] ? writer[v] : "no operator");
+        first = false;
+    }
+    tn__free(writer);
+    return true;
+}
+
+tn_status tn__report_write(const char *text, const char *name)
+{
+    static _Atomic unsigned number;
+    const char *folder = tn__env("TENON_COMPILE_REPORT");
+    char path[4096], plain[64];
+    size_t n = 0;
+    if (!folder || !*folder)
+        return TN_OK;
+    for (; name[n] && n + 1 < sizeof plain; n++)
+        plain[n] = isalnum((unsigned char)name[n]) ? name[n] : '_';
+    plain[n] = 0;
+    snprintf(path, sizeof path, "%s/%s-%u.txt", folder, plain,
+             atomic_fetch_add(&number, 1) + 1);
+    FILE *file = fopen(path, "we");
+    bool done = file && fputs(text, file) >= 0;
+    if (file && fclose(file) != 0)
+        done = false;
+    return done ? TN_OK
+                : tn__fail(TN_ERR_IO, "compile: cannot write %s, the report that "
+                           "TENON_COMPILE_REPORT asks for: %s", path,
+                           strerror(errno));
 }
 
 char *tn__report_finish(tn__text *lines, const char *name,

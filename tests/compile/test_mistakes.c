@@ -233,6 +233,47 @@ static void check_others(void)
        "late_number: an operator that cannot read it again");
 }
 
+/* ---- the report ---------------------------------------------------------- */
+
+/* Returns whether the file has the text. */
+static bool has_text(const char *path, const char *text)
+{
+    char got[8192];
+    FILE *file = fopen(path, "r");
+    const size_t n = file ? fread(got, 1, sizeof got - 1, file) : 0;
+    got[n] = 0;
+    if (file)
+        fclose(file);
+    return n && strcmp(got, text) == 0;
+}
+
+static void check_report(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(3)), *y = NULL;
+    char folder[] = "/tmp/tenon-report-XXXXXX", path[64];
+    if (!mkdtemp(folder)) {
+        skip(2, "no folder for a report");
+        return;
+    }
+    setenv("TENON_COMPILE_REPORT", folder, 1);
+    tn_compiled *c = tn_compile(doubled, NULL, .name = "a/b");
+    for (int i = 0; i < 2; i++)
+        tn_compiled_run(c, &x, 1, &y, 1);
+    snprintf(path, sizeof path, "%s/a_b-1.txt", folder);
+    ok(!tn_error() && has_text(path, tn_compiled_text(c)),
+       "TENON_COMPILE_REPORT: a program writes its report");
+    remove(path);
+    remove(folder);
+    c = tn_compile(doubled, NULL);
+    for (int i = 0; i < 2; i++)
+        tn_compiled_run(c, &x, 1, &y, 1);
+    ok(!y && failed(TN_ERR_IO, "TENON_COMPILE_REPORT"),
+       "TENON_COMPILE_REPORT: a folder that does not exist is an error");
+    unsetenv("TENON_COMPILE_REPORT");
+    tn_compiled_run(c, &x, 1, &y, 1);
+    ok(y && !tn_error(), "then the program is made");
+}
+
 int main(void)
 {
     plan_later();
@@ -242,6 +283,7 @@ int main(void)
     check_devices();
     check_functions();
     check_others();
+    check_report();
     tn_scope_close(scope);
     return done_testing();
 }

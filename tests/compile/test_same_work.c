@@ -25,6 +25,9 @@ static bool is_same(tn_compile_fn fn, int in_count, const tn_dims_list *shape)
         printf("# %s\n", tn_error());
     tn_compiled_counts counts = {.size = sizeof counts};
     tn_compiled_read_counts(c, &counts);
+    if (!same || counts.replays != 3)
+        printf("# %lld calls, %lld replays\n", (long long)counts.calls,
+               (long long)counts.replays);
     same = same && !tn_error() && counts.replays == 3;
     tn_error_clear();
     return same;

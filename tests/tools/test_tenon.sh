@@ -304,6 +304,37 @@ is_str "$status" 2 "a model must be given"
 tenon cpu onnx diff "$onnx/silero_vad_seq.onnx"
 is_str "$status" 2 "diff needs something to compare with"
 
+# ---- program -----------------------------------------------------------------
+
+cat >"$scratch/net-1.txt" <<'END'
+net on cpu:0
+3 recorded calls of the device, 2 per replay
+temporary tensors: 96 bytes in an arena of 64 bytes; no arena can have less than 64 bytes
+   0  matmul
+   1  add + gelu<2> over (4, 8)
+      not fused with matmul: it is not an element-wise or row kernel
+arena:
+      bytes 0 to 63 in calls 0 to 1: matmul
+END
+tenon cpu program "$scratch/net-1.txt"
+is_str "$status" 0 "tenon program draws a report"
+out "^written: .*/net-1.svg$" "beside the report"
+is_str "$(grep -c '<rect class="f"' "$scratch/net-1.svg")" 1 "one fused call"
+is_str "$(grep -c '<title>matmul: 64 bytes, calls 0 to 1</title>' \
+    "$scratch/net-1.svg")" 1 "one temporary tensor"
+is_str "$(grep -c 'gelu&lt;2&gt;' "$scratch/net-1.svg")" 1 "marks are escaped"
+tenon cpu program -o "$scratch/other.svg" "$scratch/net-1.txt"
+is_str "$(cmp "$scratch/other.svg" "$scratch/net-1.svg" && echo same)" same \
+    "-o names the picture"
+sed -i 's/in calls 0 to 1/in calls 0 to 2/' "$scratch/net-1.txt"
+tenon cpu program "$scratch/net-1.txt"
+is_str "$status" 1 "a call that does not exist is an error"
+err 'is not the report of a compiled function' "which says so"
+tenon cpu program "$scratch/none.txt"
+is_str "$status" 1 "a file must exist"
+tenon cpu program
+is_str "$status" 2 "a report must be given"
+
 # ---- help --------------------------------------------------------------------
 
 for ask in help --help -h; do
@@ -313,7 +344,8 @@ for ask in help --help -h; do
         "it prints a line for each form of a command"
     is_empty "$(cat "$scratch/err")" "and nothing on stderr"
 done
-for command in devices info trace tokenize lm generate embed onnx plot run help; do
+for command in devices info trace tokenize lm generate embed onnx plot \
+    program run help; do
     tenon cpu help $command
     is_str "$status" 0 "tenon help $command succeeds"
     out "^usage: tenon $command" "it prints the command's usage"
