@@ -178,7 +178,7 @@ x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3]);
  * reader. */
 void tn__jit_release(emitter *m, uint32_t node);
 
-/* ---- native_target.c ------------------------------------------------------ */
+/* ---- native_target.c ----------------------------------------------------- */
 
 const jit_target *tn__jit_target_of(unsigned set);
 /* Number of elements of a vector, and of vectors in a step of the loop. */

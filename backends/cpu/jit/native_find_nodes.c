@@ -58,8 +58,9 @@ static uint32_t constant_node(native_finder *f, unsigned type,
     return add_node(f, node);
 }
 
-/* Returns the dtype in memory of the tensor that is loaded to a slot, if machine
- * code can convert it to the slot's register type. Otherwise returns 0. */
+/* Returns the dtype in memory of the tensor that is loaded to a slot, if
+ * machine code can convert it to the slot's register type. Otherwise returns
+ * 0. */
 static uint8_t stored_dtype(const native_finder *f, unsigned type,
                             uint32_t slot)
 {

@@ -3,8 +3,8 @@
  *
  * The code is called row by row if an operand has one value for each row, or if
  * all rows of an operand are the same memory. Code that reduces rows processes
- * several rows, or several chunks of one row, at once. This hides the latency of
- * the additions. A reduction that machine code computes is called a fold
+ * several rows, or several chunks of one row, at once. This hides the latency
+ * of the additions. A reduction that machine code computes is called a fold
  * (native_run_folds.c). Subrows are the contiguous pieces of equal length of
  * which a row may consist. */
 #include "native_runner.h"
