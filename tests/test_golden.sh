@@ -28,6 +28,16 @@ for device in cpu reference; do
     tap_failed=$((tap_failed + $(grep -c '^not ok ' "$scratch/$device")))
     is_str "$(grep -cE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' \
         "$scratch/$device")" 1 "$device: the runner finished"
+    # Every sample in a compiled function has the bits of a call without. The
+    # reference plugin takes two minutes for all.
+    every=1
+    [ $device = reference ] && [ -z "$TENON_TEST_LONG" ] && every=12
+    TENON_DEVICE=$device succeeds \
+        "$device: compiled functions have the bits of eager calls" \
+        tests/golden/run -c $every tests/golden/samples/ops \
+        tests/golden/samples/layers tests/golden/samples/modules \
+        tests/golden/samples/training
+    tail -n 10 "$scratch/output" | sed 's/^/# /'
     # The same samples with inputs in other layouts. For the cpu,
     # tests/golden/layouts is a test of its own.
     [ $device = cpu ] && continue

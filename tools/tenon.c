@@ -21,6 +21,8 @@
  *                      model
  *   tenon plot RUN... [-o FILE]
  *                      draws the curves of training runs
+ *   tenon run -n COUNT PROGRAM [ARGUMENT...]
+ *                      runs PROGRAM as several processes on this machine
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -36,6 +38,7 @@
 #include "tenon_lm.h"
 #include "tenon_onnx.h"
 #include "tenon_plot.h"
+#include "tenon_run.h"
 #include "tenon_tokenize.h"
 #include "tenon_trace.h"
 
@@ -150,6 +153,16 @@ static const struct {
      "  --smooth W    also draws a moving average; W, 0 to below 1, is the weight of\n"
      "                the past\n"
      "  --log         logarithmic values, for tags whose values are all above 0\n"},
+    {"run", "tenon run -n COUNT [OPTION...] PROGRAM [ARGUMENT...]\n",
+     "Runs PROGRAM as COUNT processes on this machine, which tn_dist_init joins to\n"
+     "a job. Each line of output begins with the rank, as in \"[2] \". When a\n"
+     "process fails, the others are ended, and the exit status is that of the\n"
+     "first one that failed. Rank 0 reads the standard input, unless it is a\n"
+     "terminal.\n"
+     "\n"
+     "  -n COUNT         number of processes, 1 to 256\n"
+     "  --no-prefix      lines as they are\n"
+     "  --grace SECONDS  how long the others may run after a failure (3)\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -348,6 +361,10 @@ int main(int count, char **argument)
         status = tenon_onnx(count - 2, argument + 2);
     if (strcmp(command, "plot") == 0)
         status = tenon_plot(count - 2, argument + 2);
+    if (strcmp(command, "run") == 0 &&
+        (status = tenon_run(count - 2, argument + 2)) >= 0)
+        return status; /* the program's own, which may be 2 */
+    status = status < 0 ? 2 : status;
     if (status == 2 && known >= 0)
         print_forms(stderr, known, true);
     else if (status == 2)

@@ -6,16 +6,15 @@
  *         job *j = context;
  *         tn_optim_zero_grad(j->opt);
  *         j->loss = tn_keep(tn_cross_entropy(tn_forward(j->net, j->x), j->y));
- *         return tn_backward(j->loss);
+ *         tn_backward(j->loss);
+ *         return tn_optim_step(j->opt);
  *     }
  *
  *     tn_graph *graph = tn_graph_record(step, &j);     // the first step
- *     tn_optim_step(j.opt);
  *     TN_EACH_BATCH(batch, loader) {
  *         tn_copy_(j.x, tn_to(batch.x, device));       // into the same memory
  *         tn_copy_(j.y, tn_to(batch.y, device));
- *         tn_graph_replay(graph);                      // j.loss, gradients
- *         tn_optim_step(j.opt);
+ *         tn_graph_replay(graph);                      // a step, and j.loss
  *     }
  *
  * The results of a replay are bit-identical to those of the step itself. Each
@@ -26,8 +25,9 @@
  *
  * A graph belongs to one device. Its work must not depend on values that the
  * host computes: the step must not read numbers (tn_item, sizes that depend on
- * values), copy arrays in, or call tn_optim_step. Otherwise tn_graph_record
- * fails. Shapes, and numbers given to operators, are fixed by the recording.
+ * values) or copy arrays in. Otherwise tn_graph_record fails. Shapes, and numbers
+ * given to operators, are fixed by the recording, except for the numbers of
+ * tn_optim_step and those of tn_late_number.
  * Autocast and no_grad regions must begin and end inside the step.
  *
  * Threads: A graph contains the work of the recording thread only. One thread
@@ -81,8 +81,51 @@ TN_API int64_t tn_graph_count(const tn_graph *graph);
  * NULL. Cannot fail. */
 TN_API int64_t tn_graph_calls(const tn_graph *graph);
 
-/* Returns whether the calling thread is recording a graph. Cannot fail. */
+/* Returns whether the calling thread is recording a graph or a call of a
+ * compiled function. Cannot fail. */
 TN_API bool tn_graph_is_recording(void);
+
+/* ---- what the host does at each replay -----------------------------------
+ * For objects whose device work uses numbers that the host computes, such as an
+ * optimizer, which counts its steps. The numbers are given to operators as
+ * tn_late_number (compile.h).
+ *
+ *     static tn_status advance(void *object)
+ *     {
+ *         my_optimizer *o = object;
+ *         o->rate = o->lr / sqrt(++o->steps);
+ *         return TN_OK;
+ *     }
+ *     static const tn_graph_host host = {sizeof host, .advance = advance};
+ *
+ *     if (tn_graph_is_recording() && tn_graph_on_replay(o, &host) < 0)
+ *         return tn_error_code();
+ *     tn_sub_(p, tn_mul(g, tn_late_number(&o->rate)));
+ *
+ * Open: members are appended. */
+typedef struct tn_graph_host {
+    size_t size; /* sizeof(tn_graph_host) */
+    /* Returns a number that changes when the recorded work is no longer the work
+     * that the object would submit, as after tn_optim_load. Then tn_graph_replay
+     * fails with TN_ERR_STATE, and a compiled function is captured again. NULL:
+     * the work never changes. */
+    int64_t (*version)(const void *object);
+    /* Computes the numbers for the next run of the recorded work. It may read
+     * tensors. On failure, with the error set, the replay fails. */
+    tn_status (*advance)(void *object);
+    /* Undoes the last advance, if the function itself is to be called beside its
+     * replay (tn_compile's check_every). May be NULL. */
+    void (*take_back)(void *object);
+} tn_graph_host;
+
+/* To be called while the calling thread records. Calls host->advance(object) now,
+ * outside of the recording, and lets each replay call it again, before the
+ * replay's device work. The recording holds a reference to the object, which
+ * tn_object_new has made. `host` must stay valid. Returns 0; 1, without
+ * a call, if the object was given in this recording before; or a negative status:
+ * that of advance, TN_ERR_STATE if nothing is recorded or an error is pending, or
+ * TN_ERR_ARGUMENT for bad arguments. */
+TN_API int tn_graph_on_replay(void *object, const tn_graph_host *host);
 
 #ifdef __cplusplus
 }

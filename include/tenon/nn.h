@@ -40,6 +40,7 @@
 #ifndef TENON_NN_H
 #define TENON_NN_H
 
+#include <tenon/compile.h>
 #include <tenon/hook.h>
 #include <tenon/options.h>
 #include <tenon/parameters.h>
@@ -344,6 +345,38 @@ TN_API void tn_module_walk(tn_module *module,
 TN_API void *tn_module_train(tn_module *module, bool on);
 #define tn_module_eval(module) tn_module_train(module, false)
 
+/* Options of tn_module_compile: plans, check_every and fuse of tn_compile, and
+ *   off   true runs the module as it is again */
+#define TN_MODULE_COMPILE_OPTIONS_LIST(X)                                     \
+    X(int64_t, plans, 8)                                                      \
+    X(int64_t, check_every, 0)                                                \
+    X(bool, fuse, true)                                                       \
+    X(bool, off, false)
+TN_OPTIONS_STRUCT(tn_module_compile, TN_MODULE_COMPILE_OPTIONS_LIST);
+#define TN_MODULE_COMPILE_OPTIONS                                             \
+    TN_OPTIONS_DEFAULTS(tn_module_compile, TN_MODULE_COMPILE_OPTIONS_LIST)
+/* Lets tn_forward(module, ...) run through a compiled function (compile.h) from
+ * now on, with the same bits. What the forwards of the module and of those below it
+ * do besides calling Tenon happens in the first calls only. A call is captured again
+ * if a mode (tn_module_train), or a parameter or buffer of the module was replaced.
+ * Members of the instance that are C values are part of the program: call
+ * tn_module_compile again after changing one. Calls within another compiled
+ * function, or while a graph is recorded, become a part of it.
+ *
+ * For inference: tn_forward fails with TN_ERR_STATE if a gradient would be needed.
+ * Call it within TN_NO_GRAD, and compile training as a whole (tn_compile_step). It
+ * also fails if a module has a hook, which a replay would not call, or if another
+ * thread is running the module.
+ *
+ * Fails with TN_ERR_ARGUMENT for a bad argument or option, TN_ERR_MEMORY, or
+ * TN_ERR_STATE while an error is pending. Source: torch.nn.Module.compile. */
+TN_API tn_status tn_module_compile_with(tn_module *module,
+                                        const tn_module_compile_options *options);
+/* Returns the compiled function that the last call of module used, for its counts
+ * and its text. It is lent, until the module's next call. Returns NULL, without an
+ * error, if the module is not compiled or was not called since. */
+TN_API tn_compiled *tn_module_compiled(const tn_module *module);
+
 /* Moves parameters and buffers to device, and converts floating-point ones to
  * dtype; integer tensors keep their dtype. Either option may be left out.
  * Gradients are removed. The tensors stay the same objects, so pointers to them
@@ -582,6 +615,7 @@ TN_API tn_module *tn_nn_sequential_with(tn_module *const *modules, int count);
 #define tn_module_load(...) TN_CALL_2(tn_module_load, __VA_ARGS__, )
 #define tn_summary(...) TN_CALL_3(tn_summary, __VA_ARGS__, )
 #define tn_module_to(...) TN_CALL_1(tn_module_to, __VA_ARGS__, )
+#define tn_module_compile(...) TN_CALL_1(tn_module_compile, __VA_ARGS__, )
 #define tn_nn_linear(...) TN_CALL_2(tn_nn_linear, __VA_ARGS__, )
 /* The first element is not used. It keeps the array from being empty, which C
  * does not allow, if the macro has no arguments. */
@@ -601,6 +635,7 @@ inline tn_tensor *tn_forward(tn_module *module, tn_tensor *first,
 }
 TN_OVERLOAD_2(tn_status, tn_module_load, tn_module *, const char *)
 TN_OVERLOAD_1(void *, tn_module_to, tn_module *)
+TN_OVERLOAD_1(tn_status, tn_module_compile, tn_module *)
 TN_OVERLOAD_3(tn_status, tn_summary, FILE *, tn_module *, tn_dims_list)
 TN_OVERLOAD_3(tn_module *, tn_module_substitute, tn_module *,
               tn_tensor *const *, int)

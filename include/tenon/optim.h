@@ -19,6 +19,7 @@
 #ifndef TENON_OPTIM_H
 #define TENON_OPTIM_H
 
+#include <tenon/compile.h>
 #include <tenon/options.h>
 #include <tenon/parameters.h>
 
@@ -127,10 +128,81 @@ TN_OPTIONS_STRUCT(tn_clip_grad_norm, TN_CLIP_GRAD_NORM_OPTIONS_LIST);
 TN_API double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
                                      double max_norm,
                                      const tn_clip_grad_norm_options *options);
+/* Options of tn_clip_grad_norm_on_device: norm_type as in tn_clip_grad_norm. */
+#define TN_CLIP_GRAD_NORM_ON_DEVICE_OPTIONS_LIST(X) X(double, norm_type, 2)
+TN_OPTIONS_STRUCT(tn_clip_grad_norm_on_device,
+                  TN_CLIP_GRAD_NORM_ON_DEVICE_OPTIONS_LIST);
+#define TN_CLIP_GRAD_NORM_ON_DEVICE_OPTIONS                                   \
+    TN_OPTIONS_DEFAULTS(tn_clip_grad_norm_on_device,                          \
+                        TN_CLIP_GRAD_NORM_ON_DEVICE_OPTIONS_LIST)
+/* Like tn_clip_grad_norm, with the same bits, but leaves the norm on the device,
+ * which the host does not wait for. So it can be recorded (tn_graph_record,
+ * tn_compile). All gradients are on one device. Returns the norm before the
+ * change as a 0-d tensor, which the open scope owns; it is float64 if a gradient
+ * is, else float32. Without gradients it is 0 on the current device. Returns NULL
+ * on failure. */
+TN_API tn_tensor *tn_clip_grad_norm_on_device_with(
+    const tn_parameter_list *parameters, double max_norm,
+    const tn_clip_grad_norm_on_device_options *options);
 /* Clamps each element of the gradients to [-value, value]. Source:
  * torch.nn.utils.clip_grad_value_. */
 TN_API tn_status tn_clip_grad_value(const tn_parameter_list *parameters,
                                     double value);
+
+/* ---- compiled steps ------------------------------------------------------ */
+
+/* Options of tn_compile_step: those of tn_compile, and
+ *
+ *   scaler      scales the loss, and skips the step if a gradient is not finite;
+ *               for TN_AUTOCAST with float16
+ *   max_norm    limits the norm of all gradients (tn_clip_grad_norm); none: no
+ *               limit
+ *   norm_type   the order of that norm
+ *   clip_value  clamps each element of the gradients (tn_clip_grad_value); none:
+ *               no limit
+ *   keep_grads  keeps the gradients of a step until the next step. Otherwise they
+ *               are removed at its end, and their memory is used again */
+#define TN_COMPILE_STEP_OPTIONS_LIST(X)                                       \
+    TN_COMPILE_OPTIONS_LIST(X)                                                \
+    X(struct tn_grad_scaler *, scaler, NULL)                                  \
+    X(double, max_norm, TN_NONE_FLOAT)                                        \
+    X(double, norm_type, 2)                                                   \
+    X(double, clip_value, TN_NONE_FLOAT)                                      \
+    X(bool, keep_grads, false)
+struct tn_grad_scaler;
+TN_OPTIONS_STRUCT(tn_compile_step, TN_COMPILE_STEP_OPTIONS_LIST);
+#define TN_COMPILE_STEP_OPTIONS                                               \
+    TN_OPTIONS_DEFAULTS(tn_compile_step, TN_COMPILE_STEP_OPTIONS_LIST)
+/* Makes a compiled function that is a whole training step: the loss, its gradients,
+ * clipping and the step of the optimizer.
+ *
+ *     static tn_status loss(tn_tensor *const *in, int in_count,
+ *                           tn_tensor **out, int out_count, void *context)
+ *     {
+ *         out[0] = tn_cross_entropy(tn_forward(context, in[0]), in[1]);
+ *         return TN_OK;
+ *     }
+ *
+ *     tn_compiled *step = tn_compile_step(loss, net, opt, .max_norm = 1);
+ *     TN_EACH_BATCH(batch, loader) {
+ *         tn_tensor *value;
+ *         tn_compiled_run(step, (tn_tensor *[]){batch.x, batch.y}, 2, &value, 1);
+ *         tn_schedule_step(schedule);
+ *     }
+ *
+ * fn stores the loss, a 0-d tensor, in out[0], and may store further results. All
+ * are returned without gradients. A step removes the gradients of the step before,
+ * as tn_optim_zero_grad does, and gives the bits of the single calls. Each step
+ * uses the learning rates of that moment. Steps with a scaler do not wait for the
+ * device: whether a step was skipped is known to the host after the next call that
+ * uses the scaler or the optimizer.
+ *
+ * The compiled function holds references to optim and scaler. Returns NULL like
+ * tn_compile, and with TN_ERR_ARGUMENT if optim evaluates the loss several times
+ * (LBFGS), or if max_norm or clip_value is negative. */
+TN_API tn_compiled *tn_compile_step_with(
+    tn_compile_fn fn, void *context, tn_optim *optim,
+    const tn_compile_step_options *options);
 
 /* ---- the optimizers ------------------------------------------------------
  * Each X(...) row below is the type, name and default of an option. With
@@ -414,7 +486,10 @@ TN_API tn_optim *tn_optim_lamb_with(tn_parameter_list *parameters,
 
 #ifndef __cplusplus
 #define tn_optim_add_group(...) TN_CALL_2(tn_optim_add_group, __VA_ARGS__, )
+#define tn_compile_step(...) TN_CALL_3(tn_compile_step, __VA_ARGS__, )
 #define tn_clip_grad_norm(...) TN_CALL_2(tn_clip_grad_norm, __VA_ARGS__, )
+#define tn_clip_grad_norm_on_device(...)                                      \
+    TN_CALL_2(tn_clip_grad_norm_on_device, __VA_ARGS__, )
 #define tn_optim_sgd(...) TN_CALL_1(tn_optim_sgd, __VA_ARGS__, )
 #define tn_optim_adam(...) TN_CALL_1(tn_optim_adam, __VA_ARGS__, )
 #define tn_optim_adamw(...) TN_CALL_1(tn_optim_adamw, __VA_ARGS__, )
@@ -435,7 +510,10 @@ TN_API tn_optim *tn_optim_lamb_with(tn_parameter_list *parameters,
 #else
 } /* extern "C" */
 TN_OVERLOAD_2(tn_status, tn_optim_add_group, tn_optim *, tn_parameter_list *)
+TN_OVERLOAD_3(tn_compiled *, tn_compile_step, tn_compile_fn, void *, tn_optim *)
 TN_OVERLOAD_2(double, tn_clip_grad_norm, const tn_parameter_list *, double)
+TN_OVERLOAD_2(tn_tensor *, tn_clip_grad_norm_on_device,
+              const tn_parameter_list *, double)
 TN_OVERLOAD_1(tn_optim *, tn_optim_sgd, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_adam, tn_parameter_list *)
 TN_OVERLOAD_1(tn_optim *, tn_optim_adamw, tn_parameter_list *)

@@ -14,6 +14,7 @@
 
 #include <base/context.h>
 #include <base/timeline.h>
+#include <device/recorder.h>
 
 #include <autograd/backward.h>
 
@@ -25,11 +26,16 @@ bool tn__walk_captures(void)
 /* ---- adding up gradients ------------------------------------------------ */
 
 /* Returns whether x may be overwritten: it is contiguous, and neither it nor
- * its storage has another reference. */
+ * its storage has another reference. The reference of a recording does not count:
+ * recorded work must be that of a call without a recording, whose bits a sum in
+ * place can change (-0 + 0 is 0). */
 static bool is_exclusive(const tn_tensor *x)
 {
-    return atomic_load(&x->object.references) == 1 &&
-           atomic_load(&x->storage->references) == 1 && x->contiguous;
+    const int references = atomic_load(&x->storage->references);
+    return atomic_load(&x->object.references) == 1 && x->contiguous &&
+           (references == 1 ||
+            (references == 2 && TN__UNLIKELY(tn__me.recording != NULL) &&
+             tn__record_keeps(x->storage)));
 }
 
 /* Adds g to *sum, which owns a reference. *sum may be NULL, which means zero.

@@ -16,10 +16,13 @@ typedef struct contents {
     size_t count;
 } contents;
 
-static tn__storage *written_storage(const tn__replayed *p, size_t i,
+/* Returns the storage of the i-th written value of the program, in a capture that
+ * is equal to that of the program. */
+static tn__storage *written_storage(const tn__replayed *p,
+                                    const tn__capture *capture, size_t i,
                                     tn_tensor *const *in)
 {
-    const tn__captured_value *value = &p->capture->value[p->written[i]];
+    const tn__captured_value *value = &capture->value[p->written[i]];
     return value->kind == TN__VALUE_INPUT ? in[value->index]->storage
                                           : value->storage;
 }
@@ -32,15 +35,16 @@ static void contents_free(contents *c)
     *c = (contents){NULL, 0};
 }
 
-/* Copies the written memory to the host. */
+/* Copies the written memory of a capture to the host. */
 static tn_status contents_read(contents *c, const tn__replayed *p,
+                               const tn__capture *capture,
                                tn_tensor *const *in)
 {
     *c = (contents){tn__calloc(p->written_count + 1, sizeof *c->bytes), 0};
     if (!c->bytes)
         return TN_ERR_MEMORY;
     for (size_t i = 0; i < p->written_count; i++) {
-        const tn__storage *storage = written_storage(p, i, in);
+        const tn__storage *storage = written_storage(p, capture, i, in);
         c->bytes[i] = tn__alloc(storage->bytes + 1);
         if (!c->bytes[i])
             return TN_ERR_MEMORY;
@@ -58,7 +62,7 @@ static tn_status contents_write(const contents *c, const tn__replayed *p,
 {
     tn_status status = TN_OK;
     for (size_t i = 0; i < c->count && status >= 0; i++) {
-        const tn__storage *storage = written_storage(p, i, in);
+        const tn__storage *storage = written_storage(p, p->capture, i, in);
         status = tn__device_copy_in(storage->device, storage->block, 0,
                                     c->bytes[i], storage->bytes);
     }
@@ -134,7 +138,7 @@ static tn_status compare_contents(const char *name, const tn__replayed *p,
                                   const contents *function)
 {
     for (size_t i = 0; i < p->written_count; i++) {
-        const tn__storage *storage = written_storage(p, i, in);
+        const tn__storage *storage = written_storage(p, p->capture, i, in);
         if (memcmp(program->bytes[i], function->bytes[i], storage->bytes) != 0)
             return tn__fail(TN_ERR_STATE, "%s: a tensor of %" PRIu64 " bytes, "
                             "written by %s, differs between the function and "
@@ -145,15 +149,51 @@ static tn_status compare_contents(const char *name, const tn__replayed *p,
     return TN_OK;
 }
 
-tn_status tn__check_replay(const char *name, tn__replayed *p, tn_compile_fn fn,
+/* Captures a call of the function and compares it with the replay, whose results
+ * are in replayed[] and *program. */
+static tn_status compare_function(const char *name, const tn__replayed *p,
+                                  const tn__capture *reference,
+                                  tn_compile_fn fn, void *context,
+                                  tn_tensor *const *in, int in_count,
+                                  tn_tensor **out, int out_count,
+                                  tn_tensor *const *replayed,
+                                  const contents *program)
+{
+    contents function = {0};
+    char *text = NULL;
+    tn__capture *capture =
+        tn__capture_call(name, p->capture->record->device, fn, context, in,
+                         in_count, out, out_count);
+    if (!capture)
+        return tn_error_code();
+    tn_status status = TN_OK;
+    if (tn__captures_compare(reference, capture, &text) != TN__CAPTURES_EQUAL)
+        status = tn__fail(TN_ERR_STATE, "%s: the function now does other work "
+                          "than its program: %s: call tn_compiled_reset after a "
+                          "change of the context", name, text ? text : "");
+    tn__free(text);
+    if (status >= 0)
+        status = contents_read(&function, p, capture, in);
+    if (status >= 0)
+        status = compare_outputs(name, p, replayed, out);
+    if (status >= 0)
+        status = compare_contents(name, p, in, program, &function);
+    contents_free(&function);
+    tn__capture_free(capture);
+    return status;
+}
+
+tn_status tn__check_replay(const char *name, tn__replayed *p,
+                           const tn__capture *reference, tn_compile_fn fn,
                            void *context, tn_tensor *const *in, int in_count,
                            tn_tensor **out, int out_count)
 {
-    contents before = {0}, program = {0}, function = {0};
+    contents before = {0}, program = {0};
     tn_tensor *replayed[TN_COMPILE_MAX_OUTPUTS];
     const tn_rng_state random = tn_rng_snapshot();
     tn_scope *scope = tn_scope_open();
-    tn_status status = scope ? contents_read(&before, p, in) : tn_error_code();
+    tn_status status =
+        scope ? contents_read(&before, p, p->capture, in) : tn_error_code();
     if (status >= 0)
         status = tn__replayed_run(p, in, replayed);
     for (int o = 0; o < out_count && status >= 0; o++)
@@ -161,26 +201,21 @@ tn_status tn__check_replay(const char *name, tn__replayed *p, tn_compile_fn fn,
     if (status >= 0) {
         tn_scope_close(scope);
         scope = NULL;
-        status = contents_read(&program, p, in);
+        status = contents_read(&program, p, p->capture, in);
         if (status >= 0)
             status = contents_write(&before, p, in);
+        tn__record_take_back(p->capture->record);
         tn_rng_restore(random);
         if (status >= 0)
-            status = tn__compiled_call(name, p->capture->record->device, fn,
-                                       context, in, in_count, out, out_count);
-        if (status >= 0)
-            status = contents_read(&function, p, in);
-        if (status >= 0)
-            status = compare_outputs(name, p, replayed, out);
-        if (status >= 0)
-            status = compare_contents(name, p, in, &program, &function);
+            status = compare_function(name, p, reference, fn, context, in,
+                                      in_count, out, out_count, replayed,
+                                      &program);
         for (int o = 0; o < out_count; o++)
             tn__unref(replayed[o]);
     }
     tn_scope_close(scope);
     contents_free(&before);
     contents_free(&program);
-    contents_free(&function);
     if (status < 0)
         memset(out, 0, (size_t)out_count * sizeof *out);
     return status;

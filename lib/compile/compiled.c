@@ -45,8 +45,10 @@ struct tn_compiled {
     tn__object object;
     tn_compile_fn fn;
     void *context;
+    void *kept; /* an object, one reference; or NULL */
     char *name; /* owned */
     int64_t plan_limit, check_every;
+    double memory;
     bool fuse, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
@@ -75,6 +77,7 @@ static void destroy(tn__object *object)
 {
     tn_compiled *c = (tn_compiled *)object;
     free_plans(c);
+    tn_drop(c->kept);
     tn__free(c->name);
     tn__object_free(c, sizeof *c);
 }
@@ -112,6 +115,10 @@ static tn_status check_options(tn_compile_fn fn, const tn_compile_options *o)
     if (o->check_every < 0)
         return tn__fail(TN_ERR_ARGUMENT, "compile: {check_every} is %" PRId64
                         "; expected at least 0", o->check_every);
+    if (!(o->memory >= 0 && o->memory < (double)INT64_MAX))
+        return tn__fail(TN_ERR_ARGUMENT, "compile: {memory} is %g; expected a "
+                        "part of what the function needs, below 1, or a number "
+                        "of bytes", o->memory);
     return TN_OK;
 }
 
@@ -119,7 +126,8 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
                              const tn_compile_options *options)
 {
     tn_compile_options o;
-    if (tn_options_take(tn_compile_type(), &o, options) < 0 ||
+    if (tn__error_pending() ||
+        tn_options_take(tn_compile_type(), &o, options) < 0 ||
         check_options(fn, &o) < 0)
         return NULL;
     tn_compiled *c = tn__calloc(1, sizeof *c);
@@ -131,8 +139,10 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
     c->plan_limit = o.plans;
     c->check_every = o.check_every;
     c->fuse = o.fuse;
+    c->memory = o.memory;
     c->name = tn__strdup(o.name ? o.name : "compiled function");
-    if (!c->name || read_mode(c) < 0) {
+    c->kept = o.keep ? tn_keep(o.keep) : NULL;
+    if (!c->name || (o.keep && !c->kept) || read_mode(c) < 0) {
         tn__unref(c);
         return NULL;
     }
@@ -250,17 +260,21 @@ static bool inputs_are_known(const plan *p, tn_tensor *const *in, int in_count)
     return true;
 }
 
-/* Returns whether all that the function made and kept still exists. If it does
- * not, as after tn_optim_zero_grad, a replay would write memory that nobody
- * reads. */
-static bool kept_values_exist(const plan *p)
+/* Returns whether all tensors that the program uses besides its inputs still exist:
+ * those that the function made and kept, and those of its context. If one does
+ * not, as after tn_optim_zero_grad or tn_module_to, a replay would use memory that
+ * the function does not use any more. `saved` counts the references of
+ * recordings. Tables are constants, which only recordings may have. */
+static bool fixed_values_exist(const plan *p)
 {
     const tn__capture *capture = p->program->capture;
-    for (size_t v = 0; v < capture->value_count; v++)
-        if (capture->value[v].kind == TN__VALUE_KEPT &&
-            atomic_load(&capture->value[v].storage->references) <=
-                1 + capture->value[v].bases)
+    for (size_t v = 0; v < capture->value_count; v++) {
+        const tn__captured_value *value = &capture->value[v];
+        if (tn__value_is_fixed(value->kind) && !value->table &&
+            atomic_load(&value->storage->references) -
+                    atomic_load(&value->storage->saved) <= value->bases)
             return false;
+    }
     return true;
 }
 
@@ -351,7 +365,8 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
     }
     /* A program whose kept values are gone is made again. */
     if (p->program &&
-        (difference != TN__CAPTURES_EQUAL || !kept_values_exist(p))) {
+        (difference != TN__CAPTURES_EQUAL || !fixed_values_exist(p) ||
+         !tn__record_is_current(p->program->capture->record))) {
         tn__replayed_free(p->program);
         p->program = NULL;
     }
@@ -363,7 +378,7 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
     } else if (p->program) {
         tn__capture_free(capture);
     } else {
-        p->program = tn__replayed_make(capture, c->fuse, c->name);
+        p->program = tn__replayed_make(capture, c->fuse, c->memory, c->name);
         status = p->program ? TN_OK : tn_error_code();
     }
     if (status < 0)
@@ -380,8 +395,8 @@ static tn_status run_replayed(tn_compiled *c, plan *p, tn_tensor *const *in,
     c->counts.replays++;
     if (c->check_every && c->counts.replays % c->check_every == 0) {
         c->counts.checks++;
-        return tn__check_replay(c->name, p->program, c->fn, c->context, in,
-                                in_count, out, out_count);
+        return tn__check_replay(c->name, p->program, p->reference, c->fn,
+                                c->context, in, in_count, out, out_count);
     }
     return tn__replayed_run(p->program, in, out);
 }
@@ -401,7 +416,8 @@ static tn_status run_plan(tn_compiled *c, tn_device *device,
     p->used = c->counts.calls + 1;
     c->last = p;
     return p->program && inputs_are_known(p, in, in_count) &&
-                   kept_values_exist(p)
+                   fixed_values_exist(p) &&
+                   tn__record_is_current(p->program->capture->record)
                ? run_replayed(c, p, in, in_count, out, out_count)
                : run_captured(c, p, device, in, in_count, out, out_count);
 }
@@ -518,6 +534,7 @@ tn_status tn_compiled_read_counts(const tn_compiled *c,
         now.arena_bytes = (int64_t)program->arena_bytes;
         now.bound_bytes = (int64_t)program->bound_bytes;
         now.eager_bytes = (int64_t)program->eager_bytes;
+        now.peak_bytes = (int64_t)program->peak_bytes;
     }
     const size_t size = counts->size;
     memset(counts, 0, size);

@@ -6,6 +6,7 @@
 
 #include <base/context.h>
 #include <base/memory.h>
+#include <base/object.h>
 #include <device/registry.h>
 
 #include <inttypes.h>
@@ -32,12 +33,20 @@ tn__record *tn__record_begin(tn_device *device, const char *recorder,
     return record;
 }
 
+bool tn__record_keeps(const void *object)
+{
+    const tn__record *record = tn__me.recording;
+    for (size_t i = record->kept_count; i-- > 0;)
+        if (record->kept[i].object == object)
+            return true;
+    return false;
+}
+
 bool tn__record_keep(void *object, bool made)
 {
     tn__record *record = tn__me.recording;
-    for (size_t i = record->kept_count; i-- > 0;)
-        if (record->kept[i].object == object)
-            return false;
+    if (tn__record_keeps(object))
+        return false;
     if (!tn__grow(&record->kept, &record->kept_room, record->kept_count,
                   sizeof *record->kept))
         return false;
@@ -61,6 +70,21 @@ void tn__record_drew(uint64_t seed, uint64_t call)
                  sizeof *record->draws))
         record->draws[record->draw_count++] =
             (struct tn__draw){.seed = seed, .call = call};
+}
+
+int tn__record_host(void *object, const tn__host_calls *call)
+{
+    tn__record *record = tn__me.recording;
+    for (size_t i = 0; i < record->host_count; i++)
+        if (record->hosts[i].object == object)
+            return 1;
+    if (!tn__grow(&record->hosts, &record->host_room, record->host_count,
+                  sizeof *record->hosts))
+        return TN_ERR_MEMORY;
+    record->hosts[record->host_count++] =
+        (struct tn__host_part){tn__ref(object), *call,
+                               call->version ? call->version(object) : 0};
+    return 0;
 }
 
 tn_status tn__record_refuse_host(const tn_device *device, const char *what)
@@ -223,6 +247,15 @@ tn__command *tn__command_launch(const tn_program *program, tn_built *built,
         memcpy(param, launch->param, program->param_count * sizeof *param);
     command->args.launch.param = param;
     return command;
+}
+
+void tn__command_free(tn__command *command)
+{
+    for (tn__command *next; command; command = next) {
+        next = command->with;
+        tn__free(command->after);
+        tn__free(command);
+    }
 }
 
 tn_status tn__record_launch(tn_device *device, const tn_program *program,

@@ -108,6 +108,10 @@ tn_status tn_graph_replay(tn_graph *graph)
     if (tn__me.recording)
         return tn__fail(TN_ERR_STATE, "graph_replay: a graph is being "
                         "recorded: replay it after tn_graph_record");
+    if (!tn__record_is_current(graph->record))
+        return tn__fail(TN_ERR_STATE, "graph_replay: an object whose step is "
+                        "recorded, such as an optimizer, has changed since: "
+                        "call tn_graph_update");
     return tn__record_run(graph->record, draw);
 }
 
@@ -128,4 +132,52 @@ int64_t tn_graph_calls(const tn_graph *graph)
 bool tn_graph_is_recording(void)
 {
     return tn__me.recording != NULL;
+}
+
+static bool is_host(const tn_graph_host *host)
+{
+    return host && host->size >= offsetof(tn_graph_host, take_back) &&
+           host->advance;
+}
+
+/* Calls advance outside of the recording. */
+static tn_status advance_now(void *object, const tn_graph_host *host)
+{
+    tn__record *record = tn__me.recording;
+    tn__me.recording = NULL;
+    const tn_status status = host->advance(object);
+    tn__me.recording = record;
+    if (status < 0 && !tn__error_pending())
+        return tn__fail(status, "graph_on_replay: advance failed without a "
+                        "reason");
+    return status < 0 ? status : TN_OK;
+}
+
+int tn_graph_on_replay(void *object, const tn_graph_host *host)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!host)
+        return tn__fail(TN_ERR_ARGUMENT, "graph_on_replay: {host} is NULL");
+    if (!is_host(host))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "graph_on_replay: {host}->size is %zu; expected "
+                        "sizeof(tn_graph_host), and advance that is not NULL",
+                        (size_t)host->size);
+    if (!object)
+        return tn__fail(TN_ERR_ARGUMENT, "graph_on_replay: {object} is NULL");
+    if (!tn_keep(object)) {
+        tn_error_rename("keep", "graph_on_replay", "object");
+        return tn_error_code();
+    }
+    const tn__host_calls call = {
+        host->version, host->advance,
+        TN_HAS(tn_graph_host, host, take_back) ? host->take_back : NULL};
+    const int given =
+        tn__me.recording
+            ? tn__record_host(object, &call)
+            : tn__fail(TN_ERR_STATE, "graph_on_replay: nothing is being "
+                       "recorded: call it while tn_graph_is_recording()");
+    tn_drop(object); /* the recording has a reference */
+    return given ? given : advance_now(object, host);
 }

@@ -1,7 +1,8 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/nn/nn_activation.c \
 	lib/nn/nn_attention.c \
+	lib/nn/nn_compile.c \
 	lib/nn/nn_conv.c \
 	lib/nn/embedding.c \
 	lib/nn/nn_hooks.c \
@@ -30,7 +31,8 @@ tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 	include/tenon/sequence.h include/tenon/parameters.h
 EXTRA_DIST += lib/nn/README.md
 
-# The table of layers: a header, its rows in C, and the makers of tests/golden.
+# Files generated from the table of layers: a public header, the rows as C, and
+# functions that make layers for tests/golden.
 layers_made = include/tenon/nn_layers.h tests/golden/layers.inc
 tenoninclude_HEADERS += include/tenon/nn_layers.h
 BUILT_SOURCES += lib/nn/layers.inc $(layers_made)
@@ -48,6 +50,8 @@ $(layers_made): lib/nn/layers.inc
 	@test -f $@ || { rm -f lib/nn/layers.inc; \
 	  $(MAKE) $(AM_MAKEFLAGS) lib/nn/layers.inc; }
 
+check_PROGRAMS += tests/nn/test_nn_compile
+tests_nn_test_nn_compile_SOURCES = tests/nn/test_nn_compile.c
 check_PROGRAMS += tests/nn/test_no_module tests/nn/test_module \
 	tests/nn/test_error_info tests/nn/test_memory tests/nn/test_hooks \
 	tests/nn/test_options tests/nn/test_error_calls tests/nn/test_layers tests/nn/test_init \

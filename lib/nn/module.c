@@ -55,6 +55,7 @@ static void tree_release(void *object)
     tn__nn_drop_spare(tree);
     tn_drop(tree->first);
     tn_drop(tree->hook);
+    tn_drop(tree->compiled);
 }
 
 static const tn_object_class tree_class = {

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <tenon/graph.h>
 #include <tenon/trace.h>
 
 /* The state of this thread's module calls. It is one struct, so that a call
@@ -201,17 +202,9 @@ static bool check_outputs(const tn_module *module, tn_tensor *const *out,
     return true;
 }
 
-/* Runs a module. On failure returns false and sets all outputs to NULL. */
-static bool run(tn_module *module, tn_tensor *const *given, int count,
-                tn_tensor **out, int out_count)
+bool tn__nn_run(tn_module *module, tn_tensor **in, tn_tensor **out,
+                int out_count)
 {
-    tn_tensor *in[TN_MODULE_VALUES];
-    bool taken = take_inputs(module, given, count, in);
-    for (int i = 0; i < out_count; i++) /* not earlier: out may be the same
-                                           array as given */
-        out[i] = NULL;
-    if (!taken)
-        return false;
     /* A module with several parents may be nested deeper in one of them than
      * tn_module_add checked. */
     if (here.depth >= TN__NN_MAX_DEPTH) {
@@ -232,6 +225,23 @@ static bool run(tn_module *module, tn_tensor *const *given, int count,
     fine = end(module, &call, out, out_count);
     here.depth--;
     return fine;
+}
+
+/* Runs a module. On failure returns false and sets all outputs to NULL. */
+static bool run(tn_module *module, tn_tensor *const *given, int count,
+                tn_tensor **out, int out_count)
+{
+    tn_tensor *in[TN_MODULE_VALUES];
+    bool taken = take_inputs(module, given, count, in);
+    for (int i = 0; i < out_count; i++) /* not earlier: out may be the same
+                                           array as given */
+        out[i] = NULL;
+    if (!taken)
+        return false;
+    /* While work is recorded, a compiled module becomes a part of it. */
+    return module->tree->compiled && !tn_graph_is_recording()
+               ? module->tree->compiled->run(module, in, out, out_count)
+               : tn__nn_run(module, in, out, out_count);
 }
 
 tn_tensor *(tn_forward)(tn_module *any, tn_tensor *input)

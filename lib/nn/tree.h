@@ -39,6 +39,8 @@ struct tn_module_tree {
     _Atomic(const tn_path *) path; /* path of its last call, reused while it is
                                       called from the same path */
     struct tn__nn_hook *hook; /* first hook (nn_hooks.c); counted reference */
+    struct tn__nn_compiled *compiled; /* how tn_forward runs (nn_compile.c); counted
+                                         reference; NULL: directly */
     bool recompute;
     uint16_t computed;        /* number of computed entries */
     uint32_t bindings;        /* number of times that an entry became computed,
@@ -90,6 +92,19 @@ bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
                          tn_tensor **inputs, int count);
 bool tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
                         tn_tensor **outputs, int count);
+
+/* The beginning of the object that tn_module_compile makes (nn_compile.c). `run`
+ * runs the module. in[] has an element for each input of the signature. Stores the
+ * outputs in out[]. Returns false on failure, with all outputs NULL. */
+typedef struct tn__nn_compiled {
+    tn_object object;
+    bool (*run)(tn_module *module, tn_tensor *const *in, tn_tensor **out,
+                int out_count);
+} tn__nn_compiled;
+/* Runs a module directly. Arguments and results are those of
+ * tn__nn_compiled.run. */
+bool tn__nn_run(tn_module *module, tn_tensor **in, tn_tensor **out,
+                int out_count);
 
 /* Makes a zeroed instance of module's class and size, without entries. The open
  * scope owns it. */
@@ -214,7 +229,7 @@ typedef struct tn__nn_state {
     int count;
     tn_tensor **tensor;
     const char **name;
-    char *names; /* where the next name goes */
+    char *names; /* position at which the next name is written */
 } tn__nn_state;
 tn__nn_state *tn__nn_state_of(tn_module *module);
 

@@ -55,7 +55,7 @@ static tn_value number_value(double x)
 
 /* Computes the next means of squared gradients into next[]. Returns the
  * gradient divided by the root of the approximated mean. */
-static tn_tensor *update_of(tn__optim_state *state, double share, double eps,
+static tn_tensor *update_of(tn__optim_state *state, tn_scalar share, double eps,
                             double sign, tn_tensor *g, tn_tensor **next)
 {
     static const tn_op *factored_op, *plain_op;
@@ -109,7 +109,7 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
         tn_is_none_float(o->eps1) ? eps_of(tn_tensor_dtype(p)) : o->eps1;
     tn_tensor *next[TN__OPTIM_SLOTS] = {NULL};
     tn_tensor *update =
-        update_of(state, number[SHARE], eps1, o->maximize ? -1 : 1, g, next);
+        update_of(state, tn__optim_scalar(&number[SHARE]), eps1, o->maximize ? -1 : 1, g, next);
     tn_tensor *pnorm = tn__optim_norm(p), *unorm = tn__optim_norm(update);
     if (!apply || !pnorm || !unorm)
         return tn_error_code();
@@ -117,8 +117,8 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
                         tensor_value(update),
                         tensor_value(pnorm),
                         tensor_value(unorm),
-                        number_value(number[RATE]),
-                        number_value(number[KEEP]),
+                        tn__optim_number(&number[RATE]),
+                        tn__optim_number(&number[KEEP]),
                         number_value(o->eps2),
                         number_value(sqrt((double)tn_tensor_numel(p))),
                         number_value(o->d)};

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <tenon/autograd.h>
+#include <tenon/graph.h>
 #include <tenon/ops.h>
 #include <tenon/optim.h>
 
@@ -37,14 +38,14 @@ static tn_status find_norms(norms *n, const tn_parameter_list *parameters,
     return TN_OK;
 }
 
-static double combine(const norms *n, double order)
+/* Returns the norm of the norms as a tensor. */
+static tn_tensor *combine(const norms *n, double order)
 {
     if (n->count == 0)
-        return 0;
+        return tn_zeros(TN_SCALAR, .dtype = n->dtype);
     for (int i = 0; i < n->count; i++)
         n->norm[i] = tn_to_dtype(n->norm[i], n->dtype);
-    return tn_item(
-        tn_vector_norm(tn_stack(n->norm, n->count, 0), .ord = order));
+    return tn_vector_norm(tn_stack(n->norm, n->count, 0), .ord = order);
 }
 
 static void refuse_norm(const norms *n, const tn_parameter_list *parameters,
@@ -84,6 +85,27 @@ static double factor_for(double norm, double max_norm, tn_dtype dtype)
     }
     tn__nearest_end(&rounding);
     return factor;
+}
+
+static bool check_order(const char *call, double order)
+{
+    if (isnan(order))
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "norm_type",
+                                 "norm_type is NaN; expected a number");
+    return !isnan(order);
+}
+
+/* Allocates the lists of norms. */
+static bool norms_make(const char *call, norms *n,
+                       const tn_parameter_list *parameters)
+{
+    const size_t count = (size_t)tn_parameters_count(parameters);
+    *n = (norms){.norm = calloc(count + 1, sizeof *n->norm),
+                 .of = calloc(count + 1, sizeof *n->of)};
+    if (n->norm && n->of)
+        return true;
+    tn_error_refuse_argument(TN_ERR_MEMORY, call, NULL, "out of memory");
+    return false;
 }
 
 /* Multiplies a gradient by factor, in place. */
@@ -145,22 +167,21 @@ double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
     tn_clip_grad_norm_options o;
     if (tn_options_take(tn_clip_grad_norm_type(), &o, options) < 0)
         return NAN;
-    if (isnan(o.norm_type)) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "clip_grad_norm", "norm_type",
-                                 "norm_type is NaN; expected a number");
+    if (!check_order("clip_grad_norm", o.norm_type))
+        return NAN;
+    if (tn_graph_is_recording()) {
+        tn_error_refuse_argument(TN_ERR_STATE, "clip_grad_norm", NULL,
+                                 "work is being recorded, and a replay would "
+                                 "not compute the norm on the host again: call "
+                                 "tn_clip_grad_norm_on_device");
         return NAN;
     }
-    const size_t count = (size_t)tn_parameters_count(parameters);
-    norms n = {.norm = calloc(count + 1, sizeof *n.norm),
-               .of = calloc(count + 1, sizeof *n.of)};
+    norms n;
     double norm = 0;
     tn_scope *scope = tn_scope_open();
-    if (!n.norm || !n.of)
-        tn_error_refuse_argument(TN_ERR_MEMORY, "clip_grad_norm", NULL,
-                                 "out of memory");
-    else TN_NO_GRAD {
+    if (norms_make("clip_grad_norm", &n, parameters)) TN_NO_GRAD {
         if (find_norms(&n, parameters, o.norm_type) == TN_OK)
-            norm = combine(&n, o.norm_type);
+            norm = n.count ? tn_item(combine(&n, o.norm_type)) : 0;
         if (o.error_if_nonfinite && !isfinite(norm) && !tn_error())
             refuse_norm(&n, parameters, norm);
     }
@@ -173,6 +194,68 @@ double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
     if (!(factor >= 1) && each_grad(parameters, scale, factor) < 0)
         return NAN;
     return norm;
+}
+
+/* ---- on the device ------------------------------------------------------- */
+
+/* Multiplies all gradients by the factor for `norm`, a tensor. */
+static tn_status scale_by_norm(const norms *n,
+                               const tn_parameter_list *parameters,
+                               tn_tensor *norm, double max_norm)
+{
+    static const tn_op *factor_op, *scale_op;
+    /* The steps of factor_for: a factor that is not below 1 changes nothing. */
+    const tn_op *factor_of = tn_op_define_once(
+        "optim_clip_factor(norm; max_norm) = "
+        "let f = 1 / (norm + 1e-6) * max_norm; where(f >= 1, 1, f)",
+        &factor_op);
+    const tn_op *scale_by = tn_op_define_once(
+        "optim_clip_scale(grad, factor) = like(grad * factor, grad)",
+        &scale_op);
+    tn_tensor *factor = NULL, *narrow = NULL;
+    if (!factor_of || !scale_by ||
+        !(factor = tn_op_apply(factor_of, &norm, &max_norm)))
+        return tn_error_code();
+    for (int i = 0; i < n->count; i++) {
+        tn_tensor *g = tn_tensor_grad(tn_parameters_at(parameters, n->of[i]));
+        const bool wide = tn_tensor_dtype(g) == TN_F64;
+        if (!wide && !narrow)
+            narrow = tn_to_dtype(factor, TN_F32);
+        const tn_value value[] = {
+            {.kind = TN_VALUE_TENSOR, .of.tensor = g},
+            {.kind = TN_VALUE_TENSOR, .of.tensor = wide ? factor : narrow}};
+        if (tn_op_call_into(scale_by, value, 2, &g, 1) < 0)
+            return tn_error_code();
+    }
+    return TN_OK;
+}
+
+TN_OPTIONS_TYPE(tn_clip_grad_norm_on_device, "clip_grad_norm_on_device",
+                "parameters, max_norm",
+                TN_CLIP_GRAD_NORM_ON_DEVICE_OPTIONS_LIST)
+
+tn_tensor *tn_clip_grad_norm_on_device_with(
+    const tn_parameter_list *parameters, double max_norm,
+    const tn_clip_grad_norm_on_device_options *options)
+{
+    const char *call = "clip_grad_norm_on_device";
+    tn_clip_grad_norm_on_device_options o;
+    if (check_limit(call, parameters, "max_norm", max_norm) < 0 ||
+        tn_options_take(tn_clip_grad_norm_on_device_type(), &o, options) < 0 ||
+        !check_order(call, o.norm_type))
+        return NULL;
+    norms n;
+    tn_tensor *norm = NULL;
+    tn_scope *scope = tn_scope_open();
+    if (norms_make(call, &n, parameters)) TN_NO_GRAD {
+        if (find_norms(&n, parameters, o.norm_type) == TN_OK)
+            norm = combine(&n, o.norm_type);
+        if (!norm || scale_by_norm(&n, parameters, norm, max_norm) < 0)
+            norm = NULL;
+    }
+    free(n.norm);
+    free(n.of);
+    return tn_scope_result(scope, norm);
 }
 
 tn_status tn_clip_grad_value(const tn_parameter_list *parameters, double value)

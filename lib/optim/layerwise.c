@@ -12,12 +12,6 @@ static tn_value tensor_value(tn_tensor *x)
     return (tn_value){.kind = TN_VALUE_TENSOR, .of.tensor = x};
 }
 
-static tn_value number_value(double x)
-{
-    return (tn_value){
-        .kind = TN_VALUE_NUMBER, .count = TN_SCALAR_FLOAT, .of.f = x};
-}
-
 /* ---- LARS --------------------------------------------------------------- */
 
 enum { LARS_NUMBERS = 6 };
@@ -55,7 +49,7 @@ static tn_status lars_step(const tn__optim_group *group, tn__optim_state *state,
         tensor_value(p), tensor_value(g), tensor_value(state->slot[0]),
         tensor_value(pnorm), tensor_value(gnorm)};
     for (int i = 0; i < LARS_NUMBERS; i++)
-        value[5 + i] = number_value(number[i]);
+        value[5 + i] = tn__optim_number(&number[i]);
     tn_tensor *out[] = {p, state->slot[0]};
     return tn_op_call_into(op, value, 5 + LARS_NUMBERS, out, 2);
 }
@@ -104,7 +98,7 @@ enum {
     EPS,
     DECAY,
     SIGN,
-    LAMB_NUMBERS
+    RATE /* not a number of the first kernel */
 };
 
 static void lamb_numbers(const tn__optim_group *group, tn__optim_progress *next,
@@ -121,6 +115,7 @@ static void lamb_numbers(const tn__optim_group *group, tn__optim_progress *next,
     number[EPS] = o->eps;
     number[DECAY] = group->rates.weight_decay;
     number[SIGN] = o->maximize ? -1 : 1;
+    number[RATE] = group->rates.lr;
 }
 
 /* Changes tensors in place only after everything that can fail has
@@ -128,6 +123,7 @@ static void lamb_numbers(const tn__optim_group *group, tn__optim_progress *next,
 static tn_status lamb_step(const tn__optim_group *group, tn__optim_state *state,
                            const double *number, tn_tensor *p, tn_tensor *g)
 {
+    (void)group;
     static const tn_op *update_op, *apply_op;
     const tn_op *update = tn_op_define_once(
         "optim_lamb_update(param, grad, m, v; beta1, share1, beta2, share2, "
@@ -143,13 +139,13 @@ static tn_status lamb_step(const tn__optim_group *group, tn__optim_state *state,
         &apply_op);
     if (!update || !apply)
         return tn_error_code();
-    tn_value value[4 + LAMB_NUMBERS] = {tensor_value(p), tensor_value(g),
+    tn_value value[4 + RATE] = {tensor_value(p), tensor_value(g),
                                         tensor_value(state->slot[0]),
                                         tensor_value(state->slot[1])};
-    for (int i = 0; i < LAMB_NUMBERS; i++)
-        value[4 + i] = number_value(number[i]);
+    for (int i = 0; i < RATE; i++)
+        value[4 + i] = tn__optim_number(&number[i]);
     tn_tensor *next[3];
-    if (tn_op_call(update, value, 4 + LAMB_NUMBERS, next, 3) < 0)
+    if (tn_op_call(update, value, 4 + RATE, next, 3) < 0)
         return tn_error_code();
     tn_tensor *pnorm = tn__optim_norm(p), *unorm = tn__optim_norm(next[0]);
     if (!pnorm || !unorm)
@@ -157,7 +153,7 @@ static tn_status lamb_step(const tn__optim_group *group, tn__optim_state *state,
     value[1] = tensor_value(next[0]);
     value[2] = tensor_value(pnorm);
     value[3] = tensor_value(unorm);
-    value[4] = number_value(group->rates.lr);
+    value[4] = tn__optim_number(&number[RATE]);
     if (tn_op_call_into(apply, value, 5, &p, 1) < 0 ||
         !tn_copy_(state->slot[0], next[1]) ||
         !tn_copy_(state->slot[1], next[2]))

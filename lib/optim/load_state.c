@@ -264,6 +264,7 @@ static void apply_all(tn_optim *optim, const saved *s, const tn__optim_list *l)
 {
     int group = 0, next = 0;
     size_t parameter = 0;
+    optim->version++;
     if (optim->rule->closure) {
         tn_drop(optim->history);
         optim->history = tn_keep(s->history);

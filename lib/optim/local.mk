@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/optim/adadelta.c \
 	lib/optim/adafactor.c \
@@ -6,7 +6,7 @@ libtenon_la_SOURCES += \
 	lib/optim/adam.c \
 	lib/optim/adamax.c \
 	lib/optim/asgd.c \
-	lib/optim/clip.c \
+	lib/optim/clip.c lib/optim/compile_step.c \
 	lib/optim/schedule_compose.c \
 	lib/optim/cycle.c \
 	lib/optim/layerwise.c \
@@ -20,7 +20,9 @@ libtenon_la_SOURCES += \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \
 	lib/optim/load_state.c lib/optim/save_state.c \
+	lib/optim/scaler.h lib/optim/scaler_round.c \
 	lib/optim/state_list.c lib/optim/state_list.h \
+	lib/optim/step.c \
 	lib/optim/scaler.c \
 	lib/optim/schedule.c lib/optim/schedule.h \
 	lib/optim/sgd.c

@@ -65,12 +65,14 @@ static tn_tensor *orthogonal(tn_tensor *update, double eps, int iterations)
     return tall ? tn_t(x) : x;
 }
 
-static double rate_factor(const tn_optim_muon_options *o, const tn_tensor *p)
+static void numbers_for(const tn__optim_group *group, const tn_tensor *p,
+                        double *number)
 {
+    const tn_optim_muon_options *o = &group->optim->options.muon;
     double rows = (double)tn_tensor_size(p, 0);
     double columns = (double)tn_tensor_size(p, 1);
-    return o->match_rms_adamw ? 0.2 * sqrt(fmax(rows, columns))
-                              : sqrt(fmax(1, rows / columns));
+    number[RATE] *= o->match_rms_adamw ? 0.2 * sqrt(fmax(rows, columns))
+                                       : sqrt(fmax(1, rows / columns));
 }
 
 static tn_status step(const tn__optim_group *group, tn__optim_state *state,
@@ -94,12 +96,8 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
     tn_value value[4] = {
         {.kind = TN_VALUE_TENSOR, .of.tensor = g},
         {.kind = TN_VALUE_TENSOR, .of.tensor = state->slot[0]},
-        {.kind = TN_VALUE_NUMBER,
-         .count = TN_SCALAR_FLOAT,
-         .of.f = number[MOMENTUM]},
-        {.kind = TN_VALUE_NUMBER,
-         .count = TN_SCALAR_FLOAT,
-         .of.f = number[NESTEROV]}};
+        tn__optim_number(&number[MOMENTUM]),
+        tn__optim_number(&number[NESTEROV])};
     tn_tensor *moved[2];
     if (tn_op_call(momentum, value, 4, moved, 2) < 0)
         return tn_error_code();
@@ -110,8 +108,8 @@ static tn_status step(const tn__optim_group *group, tn__optim_state *state,
 
     value[0].of.tensor = p;
     value[1].of.tensor = update;
-    value[2].of.f = number[KEEP];
-    value[3].of.f = number[RATE] * rate_factor(o, p);
+    value[2] = tn__optim_number(&number[KEEP]);
+    value[3] = tn__optim_number(&number[RATE]);
     tn_status status = tn_op_call_into(apply, value, 4, &p, 1);
     if (status >= 0 && !tn_copy_(state->slot[0], moved[1]))
         status = tn_error_code();
@@ -138,6 +136,7 @@ static tn__optim_rule muon = {
     .slot_name = {"momentum_buffer"},
     .momentum = true,
     .numbers_of = numbers_of,
+    .numbers_for = numbers_for,
     .step = step,
     .accepts = matrices_only,
 };

@@ -1,16 +1,12 @@
-/* optim.c: parameter groups, optimizer state and the step, shared by all update
- * rules (SGD, Adam, ...). */
+/* optim.c: optimizers, their parameter groups and the kernels of their rules. */
 #include <optim/optim.h>
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <tenon/autograd.h>
 #include <tenon/graph.h>
-#include <tenon/ops.h>
-#include <tenon/trace.h>
 
 /* ---- making ------------------------------------------------------------- */
 
@@ -34,6 +30,7 @@ static void optim_release(void *object)
     tn_optim *optim = object;
     tn_drop(optim->first);
     tn_drop(optim->history);
+    tn_drop(optim->found);
 }
 
 static const tn_object_class optim_class = {
@@ -126,6 +123,7 @@ static tn_status add_group(const char *call, tn_optim *optim,
         while (*end)
             end = &(*end)->next;
         *end = tn_keep(group);
+        optim->version++;
     }
     tn_scope_close(scope);
     return group ? TN_OK : tn_error_code();
@@ -202,189 +200,18 @@ bool tn__optim_check(const char *call, const char *option, double number,
     return false;
 }
 
-/* ---- stepping ----------------------------------------------------------- */
-
-bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
-                          int slot, tn_dims_list *shape)
+tn_scalar tn__optim_scalar(const double *number)
 {
-    if (rule->slot_shape)
-        return rule->slot_shape(p, slot, shape);
-    shape->count = tn_tensor_ndim(p);
-    for (int i = 0; i < shape->count; i++)
-        shape->dim[i] = tn_tensor_shape(p)[i];
-    return true;
+    return tn_graph_is_recording() ? tn_late_number(number)
+                                   : tn_scalar_float(*number);
 }
 
-tn_tensor *tn__optim_norm(tn_tensor *x)
+void tn__optim_take_back(tn_optim *optim)
 {
-    const tn_dtype dtype = tn_tensor_dtype(x) == TN_F64 ? TN_F64 : TN_F32;
-    return tn_vector_norm(x, .dtype = dtype);
-}
-
-static tn_status make_state(const tn__optim_group *group,
-                            tn__optim_state *state, tn_tensor *parameter)
-{
-    const tn__optim_rule *rule = group->optim->rule;
-    for (int k = 0; k < rule->slots; k++) {
-        tn_dims_list shape;
-        if (state->slot[k] ||
-            !tn__optim_slot_shape(rule, parameter, k, &shape))
-            continue;
-        double initial = rule->initial ? rule->initial(group, k) : 0;
-        state->slot[k] = tn_keep(
-            rule->slot_shape
-                ? tn_zeros(shape, .dtype = tn_tensor_dtype(parameter),
-                           .device = tn_tensor_device(parameter))
-            : initial == 0 ? tn_zeros_like(parameter)
-                           : tn_full_like(parameter, initial));
-        if (!state->slot[k])
-            return tn_error_code();
-    }
-    return TN_OK;
-}
-
-/* Checks that the state is on the parameter's device. The parameter may have
- * been moved since the last step. */
-static tn_status check_device(const tn__optim_group *group, int i,
-                              tn_tensor *p)
-{
-    tn_tensor *slot = NULL;
-    for (int k = 0; k < TN__OPTIM_SLOTS && !slot; k++)
-        slot = group->state[i].slot[k];
-    if (!slot || tn_tensor_device(slot) == tn_tensor_device(p))
-        return TN_OK;
-    return tn_error_refuse_argument(
-        TN_ERR_DEVICE, "optim_step", NULL,
-        "parameter \"%s\" is on %s, its state on %s: make a new optimizer "
-        "after moving the model",
-        tn_parameters_name(group->parameters, i),
-        tn_device_name(tn_tensor_device(p)),
-        tn_device_name(tn_tensor_device(slot)));
-}
-
-/* In anomaly mode, checks a gradient for NaN before the step. The check after
- * the step's kernel could name only the parameter that became NaN. */
-static tn_status check_nan(const tn__optim_group *group, int i, tn_tensor *g)
-{
-    tn_tensor *nan = tn_to_dtype(tn_flatten(tn_isnan(g)), TN_U8);
-    if (tn_tensor_numel(g) == 0 || tn_item_int(tn_max(nan)) != 1)
-        return tn_error() ? tn_error_code() : TN_OK;
-    int64_t at = tn_item_int(tn_argmax(nan));
-    return tn_error_refuse(TN_ERR_NAN, "optim_step", &(tn_given){"grad", g}, 1,
-                           "the gradient of parameter \"%s\" is NaN, at "
-                           "element %" PRId64,
-                           tn_parameters_name(group->parameters, i), at);
-}
-
-static tn_status run_kernel(const tn_optim *optim, tn__optim_state *state,
-                            const double *number, tn_tensor *p, tn_tensor *g)
-{
-    const tn__optim_rule *rule = optim->rule;
-    tn_value value[2 + TN__OPTIM_SLOTS + TN__OPTIM_NUMBERS] = {
-        {.kind = TN_VALUE_TENSOR, .of.tensor = p},
-        {.kind = TN_VALUE_TENSOR, .of.tensor = g}};
-    tn_tensor *out[1 + TN__OPTIM_SLOTS] = {p};
-    int count = 2;
-    for (int k = 0; k < rule->slots; k++) {
-        value[count++] = (tn_value){.kind = TN_VALUE_TENSOR,
-                                    .of.tensor = state->slot[k]};
-        out[1 + k] = state->slot[k];
-    }
-    for (int k = 0; k < rule->numbers; k++)
-        value[count++] = (tn_value){.kind = TN_VALUE_NUMBER,
-                                    .count = TN_SCALAR_FLOAT,
-                                    .of.f = number[k]};
-    bool undecayed = rule->undecayed && number[optim->decay] == 0 &&
-                     number[optim->sign] == 1;
-    return tn_op_call_into(undecayed ? rule->undecayed : rule->op, value, count,
-                           out, 1 + rule->slots);
-}
-
-static tn_status step_one(tn__optim_group *group, int i)
-{
-    tn_tensor *p = tn_parameters_at(group->parameters, i);
-    tn_tensor *g = tn_tensor_grad(p);
-    if (!g)
-        return TN_OK;
-    const tn__optim_rule *rule = group->optim->rule;
-    tn__optim_state *state = &group->state[i];
-    tn_status status = tn_anomaly_mode() ? check_nan(group, i, g) : TN_OK;
-    if (status == TN_OK)
-        status = make_state(group, state, p);
-    if (status == TN_OK)
-        status = check_device(group, i, p);
-    if (status < 0)
-        return status;
-
-    double number[TN__OPTIM_NUMBERS];
-    tn__optim_progress next = state->progress;
-    next.steps++;
-    const int rounding = tn__nearest_begin();
-    rule->numbers_of(group, &next, number);
-    tn__nearest_end(&rounding);
-    status = rule->step ? rule->step(group, state, number, p, g)
-                        : run_kernel(group->optim, state, number, p, g);
-    if (status >= 0)
-        state->progress = next;
-    return status;
-}
-
-/* Rejects a step while work is being recorded: step counts and rates are
- * computed on the host, so a replay would not update them. */
-static tn_status refuse_recording(void)
-{
-    return tn_graph_is_recording()
-               ? tn_error_refuse_argument(
-                     TN_ERR_STATE, "optim_step", NULL,
-                     "work is being recorded, and a replay would not count the "
-                     "step: call it after the recorded function, and after "
-                     "each replay")
-               : TN_OK;
-}
-
-tn_status tn_optim_step(tn_optim *optim)
-{
-    if (tn_error() || refuse_recording())
-        return TN_ERR_STATE;
-    if (!tn__optim_is(optim, "optim_step"))
-        return tn_error_code();
-    if (optim->rule->closure)
-        return tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, "optim_step", "optim",
-            "a step of %s evaluates the loss several times: call "
-            "tn_optim_step_closure",
-            optim->rule->name);
-    tn_status status = TN_OK;
-    tn_trace_push("optim_step");
-    tn_scope *scope = tn_scope_open();
-    TN_NO_GRAD {
-        for (tn__optim_group *g = optim->first; g && status >= 0; g = g->next) {
-            for (int i = 0;
-                 i < tn_parameters_count(g->parameters) && status >= 0; i++)
-                status = step_one(g, i);
-        }
-    }
-    tn_scope_close(scope);
-    tn_trace_pop();
-    return status < 0 ? status : TN_OK;
-}
-
-double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
-                             void *context)
-{
-    if (tn_error())
-        return NAN;
-    if (!tn__optim_is(optim, "optim_step_closure"))
-        return NAN;
-    if (!closure) {
-        tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_step_closure",
-                                 "closure", "closure is NULL");
-        return NAN;
-    }
-    if (optim->rule->closure)
-        return optim->rule->closure(optim, closure, context);
-    double loss = closure(context);
-    return tn_optim_step(optim) < 0 ? NAN : loss;
+    for (tn__optim_group *g = optim->first; g; g = g->next)
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++)
+            if (g->state[i].steps)
+                g->state[i].progress = g->state[i].before;
 }
 
 void tn_optim_zero_grad(tn_optim *optim)
@@ -402,6 +229,16 @@ void tn_optim_zero_grad(tn_optim *optim)
 
 /* ---- learning rates ----------------------------------------------------- */
 
+tn_status tn__optim_refuse_recording(const char *call)
+{
+    return tn_graph_is_recording()
+               ? tn_error_refuse_argument(
+                     TN_ERR_STATE, call, NULL,
+                     "work is being recorded, and a replay would not change the "
+                     "learning rate again: call it after each replay")
+               : TN_OK;
+}
+
 double tn_optim_lr(const tn_optim *optim)
 {
     return optim && tn__optim_is(optim, "optim_lr") ? optim->first->rates.lr
@@ -410,7 +247,7 @@ double tn_optim_lr(const tn_optim *optim)
 
 tn_status tn_optim_set_lr(tn_optim *optim, double lr)
 {
-    if (tn_error())
+    if (tn_error() || tn__optim_refuse_recording("optim_set_lr") < 0)
         return TN_ERR_STATE;
     if (!tn__optim_is(optim, "optim_set_lr"))
         return tn_error_code();
@@ -455,7 +292,7 @@ double tn_optim_group_lr(const tn_optim *optim, int group)
 
 tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr)
 {
-    if (tn_error())
+    if (tn_error() || tn__optim_refuse_recording("optim_group_set_lr") < 0)
         return TN_ERR_STATE;
     tn__optim_group *g = group_at("optim_group_set_lr", optim, group);
     if (!g || !tn__optim_check("optim_group_set_lr", "lr", lr, 1e300))

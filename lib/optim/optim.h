@@ -6,6 +6,7 @@
 #define TN_LIB_OPTIM_OPTIM_H
 
 #include <base/nearest.h>
+#include <tenon/grad_scaler.h>
 #include <tenon/op.h>
 #include <tenon/optim.h>
 
@@ -21,6 +22,11 @@ typedef struct tn__optim_state {
     tn_tensor *slot[TN__OPTIM_SLOTS]; /* counted references; NULL if a slot is
                                          not used */
     tn__optim_progress progress;
+    tn__optim_progress before; /* progress before the last step */
+    /* The numbers of the rule's kernel for the step. Replays of a recorded step
+     * read them here. */
+    double number[TN__OPTIM_NUMBERS];
+    bool steps; /* the last step, or its replay, updates the parameter */
 } tn__optim_state;
 
 /* The rates of a group. tn_optim_save saves all of them. */
@@ -62,6 +68,9 @@ typedef struct tn__optim_rule {
      * step succeeds. */
     void (*numbers_of)(const tn__optim_group *group, tn__optim_progress *next,
                        double *numbers);
+    /* Changes numbers[] for one parameter. May be NULL. */
+    void (*numbers_for)(const tn__optim_group *group, const tn_tensor *p,
+                        double *numbers);
     /* Sets *shape to the shape of a slot for p, or returns false if p does not
      * use the slot. If the function is NULL, all slots have the parameter's
      * shape. */
@@ -87,10 +96,22 @@ struct tn_optim {
                         the operator undecayed */
     tn__optim_rates defaults; /* rates of new groups */
     tn__optim_group *first;   /* list of groups; counted reference */
+    int64_t version;          /* number of changes of the groups, of the state's
+                                 tensors, and of the set of parameters that a
+                                 recorded step updates */
     void *history;            /* state of LBFGS (lbfgs.h); counted reference */
     int64_t unscaled, stepped; /* gradient scaler's round (scaler.c) of the
                                   last unscaling and of the last step */
     bool found_inf;            /* a gradient was not finite in that round */
+    /* Of a recorded step with a gradient scaler (scaler_round.c): whether a
+     * gradient was not finite, on the device; counted reference. */
+    tn_tensor *found;
+    tn_tensor *skip;    /* found, while the scaler calls tn_optim_step, which then
+                           keeps the old values if it is true */
+    bool skips;         /* the last recorded step had `skip` */
+    tn_grad_scaler *scaler; /* which recorded it; it owns a reference to the
+                               optimizer */
+    tn_optim *next_scaled;  /* next in the scaler's list */
     union {
         tn_optim_sgd_options sgd;
         tn_optim_adam_options adam;
@@ -117,6 +138,10 @@ bool tn__optim_is(const tn_optim *optim, const char *call);
  * argument "parameters". */
 bool tn__optim_is_list(const tn_parameter_list *list, const char *call);
 
+/* Rejects a change of the learning rate while work is recorded. `call` is the
+ * name of the public function. */
+tn_status tn__optim_refuse_recording(const char *call);
+
 /* Makes an optimizer of a rule with one group of parameters. The caller fills
  * options. */
 tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
@@ -126,6 +151,23 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
  * not use the slot. */
 bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
                           int slot, tn_dims_list *shape);
+
+/* Undoes the count of the last step. */
+void tn__optim_take_back(tn_optim *optim);
+/* If the optimizer's last replayed step was skipped because of its gradients,
+ * undoes its count. Waits for the device. */
+tn_status tn__optim_settle(const tn_optim *optim);
+
+/* Returns a number of tn__optim_state.number as an argument of an operator. While
+ * work is recorded, each replay reads the number again. */
+tn_scalar tn__optim_scalar(const double *number);
+static inline tn_value tn__optim_number(const double *number)
+{
+    const tn_scalar scalar = tn__optim_scalar(number);
+    tn_value value = {.kind = TN_VALUE_NUMBER, .count = scalar.kind};
+    value.of.i = scalar.value.i;
+    return value;
+}
 
 /* Returns the 2-norm of x as a 0-d tensor on its device, in float64 if x is
  * float64, else in float32, so that squares of half types do not overflow. */

@@ -116,7 +116,7 @@ const char *tn_schedule_metric_mode(const tn_schedule *schedule)
 tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric)
 {
     const char *call = "schedule_step_metric";
-    if (tn_error())
+    if (tn_error() || tn__optim_refuse_recording(call) < 0)
         return TN_ERR_STATE;
     if (!tn__schedule_is(schedule, call, "schedule"))
         return tn_error_code();

@@ -4,38 +4,19 @@
  * A round is the time between two updates of a scaler. Each round has a number
  * that is unique among all scalers. An optimizer stores the round in which it
  * was unscaled and the one in which it stepped, so a scaler needs no list of
- * optimizers. */
-#include <optim/optim.h>
+ * optimizers. scaler_round.c does rounds within recorded work. */
+#include <optim/scaler.h>
 
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <tenon/autograd.h>
-#include <tenon/grad_scaler.h>
+#include <tenon/graph.h>
 #include <tenon/ops.h>
 
-/* The smallest scale. Smaller float32 numbers are subnormal, and their
- * reciprocals are inexact or infinite. */
-#define MIN_SCALE ((double)FLT_MIN)
-
-struct tn_grad_scaler {
-    tn_object object;
-    tn_grad_scaler_state state;
-    bool disabled;
-    int64_t round;
-    /* In this round, gradients were unscaled; one of them was not finite. */
-    bool has_unscaled, found_inf;
-};
-
 static const tn_object_class scaler_class = {
-    sizeof scaler_class, "gradient scaler", sizeof(tn_grad_scaler), NULL};
-
-static void begin_round(tn_grad_scaler *scaler)
-{
-    static _Atomic int64_t rounds;
-    scaler->round = atomic_fetch_add(&rounds, 1) + 1;
-    scaler->has_unscaled = scaler->found_inf = false;
-}
+    sizeof scaler_class, "gradient scaler", sizeof(tn_grad_scaler),
+    tn__scaler_release};
 
 /* ---- making ------------------------------------------------------------- */
 
@@ -48,12 +29,12 @@ static tn_status check_state(const char *call, const char *state,
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "init_scale",
             "the scale is %g; expected more than 0", s->scale);
-    if (s->scale < MIN_SCALE || s->scale > (double)FLT_MAX)
+    if (s->scale < TN__SCALER_MIN || s->scale > (double)FLT_MAX)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "init_scale",
             "the scale is %g; expected %g to %g, where the scale and its "
             "reciprocal are both float32",
-            s->scale, MIN_SCALE, (double)FLT_MAX);
+            s->scale, TN__SCALER_MIN, (double)FLT_MAX);
     if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "growth_factor",
@@ -90,7 +71,7 @@ tn_grad_scaler_new_with(const tn_grad_scaler_new_options *options)
         return NULL;
     scaler->state = state;
     scaler->disabled = o.disabled;
-    begin_round(scaler);
+    tn__scaler_begin_round(scaler);
     return scaler;
 }
 
@@ -113,16 +94,21 @@ tn_tensor *tn_grad_scaler_scale(tn_grad_scaler *scaler, tn_tensor *loss)
         return NULL;
     if (scaler->disabled)
         return loss;
+    const bool records = tn_graph_is_recording();
+    if ((records ? tn__scaler_record(scaler) : tn__scaler_settle(scaler)) < 0)
+        return NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *wide = tn_dtype_bytes(tn_tensor_dtype(loss)) < 4
                           ? tn_to_dtype(loss, TN_F32)
                           : loss;
-    return tn_scope_result(scope, tn_mul_scalar(wide, scaler->state.scale));
+    return tn_scope_result(
+        scope, records ? tn__scaler_record_scale(scaler, wide)
+                       : tn_mul_scalar(wide, scaler->state.scale));
 }
 
 /* Multiplies g by number in place. Returns a bool tensor, owned by the scope:
  * whether an element of the product is infinite or NaN. */
-static tn_tensor *unscale(tn_tensor *g, double number)
+static tn_tensor *unscale(tn_tensor *g, const double *number)
 {
     static const tn_op *op;
     if (!tn_op_define_once("optim_unscale(grad; number) = "
@@ -137,18 +123,19 @@ static tn_tensor *unscale(tn_tensor *g, double number)
                                     .device = tn_tensor_device(g))};
     const tn_value value[] = {
         {.kind = TN_VALUE_TENSOR, .of.tensor = g},
-        {.kind = TN_VALUE_NUMBER, .count = TN_SCALAR_FLOAT, .of.f = number}};
+        tn__optim_number(number)};
     if (!out[1] || tn_op_call_into(op, value, 2, out, 2) < 0)
         return NULL;
     return tn_any(out[1]);
 }
 
-/* Unscales all gradients of optim. Returns 1 if one is infinite or NaN, else 0.
- * The flags of the gradients are combined on the device and read only when the
- * device changes, because each read waits for the device. */
-static int unscale_all(tn_optim *optim, double number)
+/* Unscales all gradients of optim, and sets *found_inf to whether one of them is
+ * infinite or NaN. The flags of the gradients are combined on the device and read
+ * only when the device changes, because each read waits for the device. While work
+ * is recorded, none is read: the last one is stored in optim->found. */
+static tn_status unscale_all(tn_grad_scaler *scaler, tn_optim *optim,
+                             bool *found_inf)
 {
-    bool found_inf = false;
     tn_tensor *any = NULL;
     for (tn__optim_group *g = optim->first; g; g = g->next) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
@@ -162,11 +149,11 @@ static int unscale_all(tn_optim *optim, double number)
                     "the gradient of \"%s\" is float16: keep parameters in "
                     "float32, and use TN_AUTOCAST",
                     tn_parameters_name(g->parameters, i));
-            tn_tensor *next = unscale(grad, number);
+            tn_tensor *next = unscale(grad, &scaler->inverse);
             bool here = any && next &&
                         tn_tensor_device(any) == tn_tensor_device(next);
             if (any && !here)
-                found_inf |= tn_item_int(any) != 0;
+                *found_inf |= tn_item_int(any) != 0;
             any = here ? tn_logical_or(any, next) : next;
             if (!any)
                 return tn_error_code();
@@ -177,21 +164,27 @@ static int unscale_all(tn_optim *optim, double number)
                                         "optim",
                                         "no parameter of the optimizer has a "
                                         "gradient: call tn_backward first");
-    found_inf |= tn_item_int(any) != 0;
-    return tn_error() ? tn_error_code() : found_inf;
+    if (tn_graph_is_recording())
+        return tn__scaler_record_found(scaler, optim, any);
+    *found_inf |= tn_item_int(any) != 0;
+    return tn_error() ? tn_error_code() : TN_OK;
 }
 
 static tn_status unscale_optim(tn_grad_scaler *scaler, tn_optim *optim)
 {
-    int found_inf = 0;
+    bool found_inf = false;
+    tn_status status = tn_graph_is_recording() ? tn__scaler_record(scaler)
+                                               : tn__scaler_settle(scaler);
+    if (status < 0)
+        return status;
+    tn__scaler_set_numbers(scaler);
     tn_scope *scope = tn_scope_open();
-    /* The scale and its reciprocal are float32 numbers. */
     TN_NO_GRAD {
-        found_inf = unscale_all(optim, (float)(1 / scaler->state.scale));
+        status = unscale_all(scaler, optim, &found_inf);
     }
     tn_scope_close(scope);
-    if (found_inf < 0)
-        return found_inf;
+    if (status < 0)
+        return status;
     optim->unscaled = scaler->round;
     optim->found_inf = found_inf;
     scaler->has_unscaled = true;
@@ -231,8 +224,11 @@ int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim)
     if (!scaler->disabled && optim->unscaled != scaler->round)
         status = unscale_optim(scaler, optim);
     bool steps = scaler->disabled || !optim->found_inf;
+    if (tn_graph_is_recording() && !scaler->disabled)
+        optim->skip = optim->found;
     if (status == TN_OK && steps)
         status = tn_optim_step(optim);
+    optim->skip = NULL;
     if (status < 0)
         return status;
     optim->stepped = scaler->round;
@@ -244,32 +240,28 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
     tn_status status = check_call("grad_scaler_update", scaler);
     if (status < 0 || scaler->disabled)
         return status;
+    if (!tn_graph_is_recording() && (status = tn__scaler_settle(scaler)) < 0)
+        return status;
     if (!scaler->has_unscaled)
         return tn_error_refuse_argument(
             TN_ERR_STATE, "grad_scaler_update", NULL,
             "no step since the last update: call tn_grad_scaler_step first");
-    tn_grad_scaler_state *s = &scaler->state;
-    if (scaler->found_inf) {
-        float less = (float)(s->scale * s->backoff_factor);
-        s->scale = (double)less < MIN_SCALE ? MIN_SCALE : (double)less;
-        s->growth_tracker = 0;
-    } else if (++s->growth_tracker == s->growth_interval) {
-        float grown = (float)(s->scale * s->growth_factor);
-        if (isfinite(grown))
-            s->scale = grown;
-        s->growth_tracker = 0;
-    }
-    begin_round(scaler);
+    if (tn_graph_is_recording())
+        scaler->updates = true;
+    else
+        tn__scaler_update(scaler);
+    tn__scaler_begin_round(scaler);
     return TN_OK;
 }
 
 /* ---- state -------------------------------------------------------------- */
 
-/* Checks the argument of a function that reads an attribute. NULL returns false
- * without an error. */
+/* Checks the argument of a function that reads an attribute, and reads the result
+ * of the last replay. NULL returns false without an error. */
 static bool is_scaler(const tn_grad_scaler *scaler, const char *call)
 {
-    return scaler && tn_object_check(scaler, &scaler_class, call, "scaler");
+    return scaler && tn_object_check(scaler, &scaler_class, call, "scaler") &&
+           tn__scaler_settle((tn_grad_scaler *)scaler) >= 0;
 }
 
 double tn_grad_scaler_factor(const tn_grad_scaler *scaler)
@@ -292,9 +284,11 @@ tn_status tn_grad_scaler_restore(tn_grad_scaler *scaler,
     tn_status status = check_call("grad_scaler_restore", scaler);
     if (status == TN_OK)
         status = check_state("grad_scaler_restore", "state", &state);
+    if (status >= 0)
+        status = tn__scaler_settle(scaler);
     if (status < 0)
         return status;
     scaler->state = state;
-    begin_round(scaler);
+    tn__scaler_begin_round(scaler);
     return TN_OK;
 }

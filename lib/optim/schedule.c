@@ -185,7 +185,7 @@ static void set_steps(tn_schedule *schedule, int64_t steps)
 
 tn_status tn_schedule_step(tn_schedule *schedule)
 {
-    if (tn_error())
+    if (tn_error() || tn__optim_refuse_recording("schedule_step") < 0)
         return TN_ERR_STATE;
     if (!tn__schedule_is(schedule, "schedule_step", "schedule"))
         return tn_error_code();

@@ -103,5 +103,5 @@ tn_status tn__optim_check_file(const char *call, const tn_optim *optim,
     if (!path)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "path",
                                         "path is NULL");
-    return TN_OK;
+    return tn__optim_settle(optim);
 }

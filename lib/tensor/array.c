@@ -242,6 +242,18 @@ static bool check_bytes(const tn_tensor *x, const void *array, size_t bytes,
     return true;
 }
 
+/* While this thread records work, rejects an access of the host to the elements
+ * of x, with the operator that made x. */
+static tn_status refuse_recorded(const tn_tensor *x, const char *what)
+{
+    char text[96];
+    if (TN__LIKELY(!tn__me.recording))
+        return TN_OK;
+    snprintf(text, sizeof text, "%s of a tensor made by %s", what,
+             x->made_by ? x->made_by : "the program");
+    return tn__record_refuse_host(x->storage->device, text);
+}
+
 tn_status tn_tensor_to_array(const tn_tensor *x, void *out, size_t bytes)
 {
     if (!tn__tensor_check(x, "tensor_to_array", "x"))
@@ -250,6 +262,8 @@ tn_status tn_tensor_to_array(const tn_tensor *x, void *out, size_t bytes)
         return TN_ERR_ARGUMENT;
     if (x->numel == 0)
         return TN_OK;
+    if (refuse_recorded(x, "tensor_to_array") < 0)
+        return TN_ERR_STATE;
     size_t element = tn_dtype_bytes(x->dtype);
     if (x->contiguous)
         return tn__device_copy_out(x->storage->device, out, x->storage->block,
@@ -274,6 +288,8 @@ tn_status tn_tensor_set_array(tn_tensor *x, const void *data, size_t bytes)
         return TN_ERR_ARGUMENT;
     if (x->numel == 0)
         return TN_OK;
+    if (refuse_recorded(x, "tensor_set_array") < 0)
+        return TN_ERR_STATE;
     size_t element = tn_dtype_bytes(x->dtype);
     tn_device *device = x->storage->device;
     tn_status status;
@@ -317,6 +333,8 @@ static tn_status read_item(const tn_tensor *x, void *element, const char *what)
         return tn__fail(TN_ERR_SHAPE,
                         "%s: {x:}the tensor has %lld elements; expected one",
                         what, (long long)x->numel);
+    if (refuse_recorded(x, what) < 0)
+        return TN_ERR_STATE;
     size_t bytes = tn_dtype_bytes(x->dtype);
     return tn__device_copy_out(x->storage->device, element, x->storage->block,
                                (uint64_t)x->offset * bytes, bytes);

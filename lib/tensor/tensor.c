@@ -36,6 +36,7 @@ static tn__storage *storage_new(tn_device *device, tn__block *block,
     storage->block = block;
     storage->wrapped = false;
     storage->bytes = bytes;
+    storage->table = 0;
     storage->release = NULL;
     storage->context = NULL;
     return storage;
@@ -175,7 +176,8 @@ void tn__tensor_recorded_drop(void *kept)
 
 /* While a graph is recorded, returns the storage of a freed tensor that the
  * recorded work used, so that its memory is used again. Returns NULL if there
- * is none of this size. */
+ * is none of this size. The tensor must be one that the recorded work made: a
+ * replay reads the content of all others again. */
 static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
 {
     const tn__record *record = tn__me.recording;
@@ -184,7 +186,8 @@ static tn__storage *storage_reuse(tn_device *device, uint64_t bytes)
     for (size_t i = 0; i < record->kept_count; i++) {
         tn__storage *storage = record->kept[i].object;
         if (atomic_load(&storage->references) != 1 || storage->wrapped ||
-            storage->bytes != bytes || atomic_load(&storage->history))
+            storage->bytes != bytes || atomic_load(&storage->history) ||
+            !record->kept[i].made)
             continue;
         atomic_store(&storage->references, 2);
         atomic_store(&storage->version, 0);

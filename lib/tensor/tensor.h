@@ -37,6 +37,8 @@ typedef struct tn__storage {
     bool wrapped;             /* the memory was passed by the program
                                * (tn_tensor_wrap), not allocated by Tenon */
     uint64_t bytes;
+    uint64_t table;           /* a hash of the numbers of tn__number_table; 0 in
+                               * other storages */
     void (*release)(void *context); /* called when wrapped memory is no longer
                                      * used */
     void *context;

@@ -68,6 +68,9 @@ part_golden() {
         whole "PyTorch's results: $part" \
             tests/golden/run tests/golden/samples/$part
     done
+    whole "compiled functions have the bits of eager calls" \
+        tests/golden/run -c 1 tests/golden/samples/ops \
+        tests/golden/samples/layers tests/golden/samples/training
 }
 
 part_suite() {

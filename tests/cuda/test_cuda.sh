@@ -183,6 +183,10 @@ tail -n 3 "$scratch/output" | note
 succeeds "the first sample of every layer: PyTorch's results" \
     tests/golden/run tests/golden/samples/layers/*_1.safetensors
 tail -n 1 "$scratch/output" | note
+succeeds "compiled functions have the bits of eager calls" \
+    tests/golden/run -c 40 tests/golden/samples/ops/[l-m]*.safetensors \
+    tests/golden/samples/modules $one
+tail -n 8 "$scratch/output" | note
 for file in tests/golden/samples/ops/* tests/golden/samples/training/*; do
     case "$whole$one " in
     *" $file "*) ;;

@@ -22,8 +22,11 @@ typedef struct layer {
 /* Returns the layer of this name; NULL if Tenon has none. */
 const layer *layer_find(const char *name);
 
-/* These functions make and run the layer "Parametrized" (parametrized.c). */
+/* These functions make and run the layer "Parametrized" (parametrized.c). The
+ * layer that was made last is run. */
 tn_module *parametrized_make(const json_t *args);
 int parametrized_run(tn_module *module, tn_tensor **in, tn_tensor **out);
+/* Makes the parametrizations that begin after the layer's state is loaded. */
+void parametrized_ready(tn_module *module);
 
 #endif

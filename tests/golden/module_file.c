@@ -2,6 +2,7 @@
  * its state by name, and compares outputs, gradients and the final buffers. If
  * a result is not within the tolerance, the layer runs again in float64, and on
  * inputs that are changed by a rounding error (compare.c). */
+#include "compiled.h"
 #include "layer.h"
 
 #include <math.h>
@@ -108,16 +109,17 @@ static void turn_state(tn_module *module, tn_tensor *(*turn)(tn_tensor *x))
     }
 }
 
-static bool walk_back(tn_safetensors *file, tn_tensor **out, int count,
+/* Backpropagates the sum of all outputs times their gradients; cotangent[i] is
+ * that of output i, or NULL. */
+static bool walk_back(tn_tensor **cotangent, tn_tensor **out, int count,
                       char *text, size_t room)
 {
     tn_tensor *root = NULL;
     for (int i = 0; i < count; i++) {
-        key name = numbered("cotangent.", i);
-        if (!tn_safetensors_has(file, name.text))
+        if (!cotangent[i])
             continue;
-        tn_tensor *g = tn_safetensors_tensor(file, name.text);
-        tn_tensor *part = tn_sum(tn_to_dtype(tn_mul(out[i], g), TN_F64));
+        tn_tensor *part =
+            tn_sum(tn_to_dtype(tn_mul(out[i], cotangent[i]), TN_F64));
         root = root ? tn_add(root, part) : part;
     }
     if (root && tn_backward(root) == TN_OK)
@@ -127,32 +129,62 @@ static bool walk_back(tn_safetensors *file, tn_tensor **out, int count,
     return false;
 }
 
+static void read_cotangents(tn_safetensors *file, tn_tensor **cotangent)
+{
+    for (int i = 0; i < LAYER_MOST; i++) {
+        const key name = numbered("cotangent.", i);
+        cotangent[i] = tn_safetensors_has(file, name.text)
+                           ? tn_safetensors_tensor(file, name.text)
+                           : NULL;
+    }
+}
+
+/* Loads the state and sets the mode that the file names. */
+static bool prepare(tn_safetensors *file, tn_module *module, char *text,
+                    size_t room)
+{
+    const char *mode = tn_safetensors_metadata(file, "mode");
+    if (!load_state(file, module, text, room))
+        return false;
+    tn_module_train(module, !mode || strcmp(mode, "eval") != 0);
+    return true;
+}
+
+static int forward(const layer *kind, tn_module *module, tn_tensor **in,
+                   tn_tensor **out)
+{
+    if (kind->run)
+        return kind->run(module, in, out);
+    out[0] = tn_forward(module, in[0]);
+    return 1;
+}
+
 static bool go(tn_safetensors *file, const layer *kind, tn_module *module,
                tn_tensor *(*turn)(tn_tensor *x), pass *p, char *text,
                size_t room)
 {
     *p = (pass){.module = module};
-    if (!load_state(file, module, text, room))
+    if (!prepare(file, module, text, room))
         return false;
     if (turn != same)
         turn_state(module, turn);
-    const char *mode = tn_safetensors_metadata(file, "mode");
-    tn_module_train(module, !mode || strcmp(mode, "eval") != 0);
+    if (kind->make == parametrized_make)
+        parametrized_ready(module);
     int count = count_of(file, "in."), wanted = count_of(file, "out.");
     for (int i = 0; i < count; i++) {
         p->in[i] = turn(golden_tensor(file, numbered("in.", i).text, NULL));
         if (tn_safetensors_has(file, numbered("grad.in.", i).text))
             tn_requires_grad(p->in[i]);
     }
-    int made = kind->run ? kind->run(module, p->in, p->out) : 1;
-    if (!kind->run)
-        p->out[0] = tn_forward(module, p->in[0]);
+    int made = forward(kind, module, p->in, p->out);
     if (tn_error() || made < wanted) {
         snprintf(text, room, "forward: %s",
                  tn_error() ? tn_error() : "too few outputs");
         return false;
     }
-    return walk_back(file, p->out, wanted, text, room);
+    tn_tensor *cotangent[LAYER_MOST];
+    read_cotangents(file, cotangent);
+    return walk_back(cotangent, p->out, wanted, text, room);
 }
 
 /* Returns the result of a pass for a name of the file; NULL, with *compared
@@ -236,29 +268,149 @@ static bool run_layer(job *j, tn_module *module, char *text, size_t room)
     return true;
 }
 
+/* Makes the layer of a file. If that is not possible, the verdict says why. */
+static tn_module *make_layer(job *j, const char *name, const char *text,
+                             verdict *v)
+{
+    j->kind = layer_find(name);
+    tn_module *module = j->kind && j->args ? j->kind->make(j->args) : NULL;
+    if (!json_is_object(j->args)) {
+        verdict_fail(v, "no args in the metadata");
+    } else if (tn_error()) {
+        verdict_fail(v, "%s", tn_error());
+    } else if (!j->kind) {
+        v->unsupported = 1;
+        snprintf(v->detail, sizeof v->detail, "no such layer: %s", name);
+    } else if (!module) {
+        verdict_fail(v, "%s is not made with these arguments: %s", name, text);
+    }
+    return v->failed || v->unsupported ? NULL : module;
+}
+
 verdict module_file_run(tn_safetensors *file)
 {
     verdict v = {0};
     const char *name = tn_safetensors_metadata(file, "module");
     const char *text = tn_safetensors_metadata(file, "args");
     json_t *args = text ? json_loads(text, 0, NULL) : NULL;
-    job j = {.file = file, .kind = layer_find(name), .args = args};
-    tn_module *module = j.kind && args ? j.kind->make(args) : NULL;
+    job j = {.file = file, .args = args};
+    tn_module *module = make_layer(&j, name, text, &v);
     char why[400] = "";
-    if (!json_is_object(args)) {
-        verdict_fail(&v, "no args in the metadata");
-    } else if (tn_error()) {
-        verdict_fail(&v, "%s", tn_error());
-    } else if (!j.kind) {
-        v.unsupported = 1;
-        snprintf(v.detail, sizeof v.detail, "no such layer: %s", name);
-    } else if (!module) {
-        verdict_fail(&v, "%s is not made with these arguments: %s", name,
-                     text);
-    } else if (run_layer(&j, module, why, sizeof why)) {
+    if (module && run_layer(&j, module, why, sizeof why)) {
         v.passed = 1;
         v.by_float64 = j.has_beside;
-    } else {
+    } else if (module) {
+        verdict_fail(&v, "%s", why);
+    }
+    json_decref(args);
+    return v;
+}
+
+/* ---- compiled ------------------------------------------------------------ */
+
+/* A layer that is called within a compiled function, forward and backward. */
+typedef struct compiled_layer {
+    tn_safetensors *file;
+    const layer *kind;
+    tn_module *module;
+    tn_tensor *cotangent[LAYER_MOST];
+    bool tracked[LAYER_MOST]; /* input i has a gradient */
+    int wanted;
+} compiled_layer;
+
+static tn_status call_layer(tn_tensor *const *in, int in_count, tn_tensor **out,
+                            int out_count, void *context)
+{
+    compiled_layer *l = context;
+    tn_tensor *x[LAYER_MOST] = {NULL}, *made[LAYER_MOST] = {NULL};
+    char why[256];
+    tn_module_zero_grad(l->module);
+    for (int i = 0; i < in_count; i++)
+        x[i] = l->tracked[i] ? tn_requires_grad(tn_detach(in[i])) : in[i];
+    if (forward(l->kind, l->module, x, made) < l->wanted ||
+        !walk_back(l->cotangent, made, l->wanted, why, sizeof why))
+        return tn_error() ? tn_error_code() : TN_ERR_STATE;
+    int filled = 0;
+    for (int i = 0; i < l->wanted; i++)
+        out[filled++] = tn_detach(made[i]);
+    for (int i = 0; i < in_count && filled < out_count; i++)
+        if (l->tracked[i])
+            out[filled++] = tn_tensor_grad(x[i]);
+    return tn_error() ? tn_error_code() : TN_OK;
+}
+
+static bool layer_inputs(void *context, int call, tn_tensor **in)
+{
+    const compiled_layer *l = context;
+    const int count = count_of(l->file, "in.");
+    TN_NO_GRAD {
+        for (int i = 0; i < count; i++) {
+            in[i] = golden_tensor(l->file, numbered("in.", i).text, NULL);
+            if (call > COMPILED_CAPTURES &&
+                tn_dtype_is_floating(tn_tensor_dtype(in[i])))
+                tn_mul_scalar_(in[i], 0.75);
+        }
+    }
+    return !tn_error();
+}
+
+/* The parameters, the buffers, and the parameters' gradients. */
+static int layer_state(void *context, tn_tensor **state)
+{
+    const compiled_layer *l = context;
+    tn_parameter_list *list = tn_module_state(l->module);
+    const int count = tn_parameters_count(list);
+    int filled = 0;
+    for (int i = 0; i < count && filled + 2 <= COMPILED_MOST_STATE; i++) {
+        state[filled++] = tn_parameters_at(list, i);
+        state[filled++] = tn_tensor_grad(tn_parameters_at(list, i));
+    }
+    return filled;
+}
+
+static bool prepare_layer(compiled_layer *l, const job *j, tn_module *module,
+                          char *text, size_t room)
+{
+    *l = (compiled_layer){.file = j->file, .kind = j->kind, .module = module,
+                          .wanted = count_of(j->file, "out.")};
+    read_cotangents(j->file, l->cotangent);
+    for (int i = 0; i < LAYER_MOST; i++)
+        l->tracked[i] =
+            tn_safetensors_has(j->file, numbered("grad.in.", i).text);
+    if (!prepare(j->file, module, text, room))
+        return false;
+    if (j->kind->make == parametrized_make)
+        parametrized_ready(module);
+    return !tn_error();
+}
+
+verdict module_file_compiled(tn_safetensors *file)
+{
+    verdict v = {0};
+    const char *name = tn_safetensors_metadata(file, "module");
+    const char *text = tn_safetensors_metadata(file, "args");
+    json_t *args = text ? json_loads(text, 0, NULL) : NULL;
+    job j = {.file = file, .args = args};
+    tn_module *module = make_layer(&j, name, text, &v);
+    tn_module *other = module ? make_layer(&j, name, text, &v) : NULL;
+    compiled_layer plain, compiled;
+    char why[480] = "";
+    if (other && prepare_layer(&plain, &j, module, why, sizeof why) &&
+        prepare_layer(&compiled, &j, other, why, sizeof why)) {
+        subject s = {.name = name,
+                     .fn = call_layer,
+                     .plain = &plain,
+                     .compiled = &compiled,
+                     .in_count = count_of(file, "in."),
+                     .out_count = plain.wanted,
+                     .calls = COMPILED_CAPTURES + 2,
+                     .inputs = layer_inputs,
+                     .state = layer_state};
+        for (int i = 0; i < s.in_count; i++)
+            s.out_count += plain.tracked[i];
+        const outcome found = compiled_compare(&s, why, sizeof why);
+        compiled_count(&v, name, 0, found, why);
+    } else if (other) {
         verdict_fail(&v, "%s", why);
     }
     json_decref(args);

@@ -188,7 +188,7 @@ static int64_t dim_of(const tn_op *op, const bound *b)
 /* Returns whether the sample is a call of linalg.pinv with two matrices a and
  * b. Such a sample describes the pseudoinverse of a b^T, whose rank is
  * known. */
-static bool is_product(const char *name, const json_t *json)
+bool sample_is_product(const char *name, const json_t *json)
 {
     const json_t *args = json_object_get(json, "args");
     return strcmp(name, "linalg.pinv") == 0 && json_array_size(args) == 2 &&
@@ -213,7 +213,7 @@ static const tn_op *find_row(const sample *s, const char *name,
 static int call_row(sample *s, const char *name, tn_tensor **out, char *text,
                     size_t room)
 {
-    if (is_product(name, s->json)) {
+    if (sample_is_product(name, s->json)) {
         out[0] = tn_linalg_pinv(tn_matmul(
             s->tensor[0], tn_transpose(s->tensor[1], -1, -2)));
         snprintf(text, room, "%s", tn_error() ? tn_error() : "");

@@ -163,11 +163,15 @@ tn_module *parametrized_make(const json_t *args)
     return module;
 }
 
+void parametrized_ready(tn_module *module)
+{
+    if (truth(of_last, "late", false))
+        make_steps(module, of_last);
+}
+
 int parametrized_run(tn_module *module, tn_tensor **in, tn_tensor **out)
 {
     const layer *kind = layer_of(of_last);
-    if (truth(of_last, "late", false))
-        make_steps(module, of_last);
     if (kind->run)
         return kind->run(module, in, out);
     out[0] = tn_forward(module, in[0]);

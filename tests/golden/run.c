@@ -1,10 +1,15 @@
 /* run.c: compares Tenon with PyTorch's results: run DIR|FILE...
  *
+ *     run -c EVERY DIR|FILE...   compares compiled functions with the functions
+ *                                themselves (compiled.h), by bits: every
+ *                                EVERYth sample of an operator, and as much of
+ *                                each training run
+ *
  * Reads folders of sample files, or single files. Prints one TAP line for each
  * file with its counts, then `N passed, N failed, N skipped` for the files. A
  * file whose operator or layer Tenon lacks is skipped, with a message. The exit
  * status is 1 if any failed. */
-#include "golden.h"
+#include "compiled.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -16,6 +21,23 @@ typedef struct totals {
     int64_t samples_passed, samples_failed, samples_unsupported;
     int64_t samples_by_float64;
 } totals;
+
+static size_t compiled_every; /* 0: without -c */
+
+/* Compares a file's samples within compiled functions. */
+static verdict run_compiled(tn_safetensors *file, const char *name)
+{
+    if (tn_safetensors_metadata(file, "op"))
+        return op_file_compiled(file, compiled_every);
+    if (tn_safetensors_metadata(file, "module"))
+        return module_file_compiled(file);
+    if (tn_safetensors_metadata(file, "losses") &&
+        tn_safetensors_metadata(file, "data"))
+        return training_file_compiled(file, name, compiled_every);
+    verdict v = {.unsupported = 1};
+    snprintf(v.detail, sizeof v.detail, "no function of tensors");
+    return v;
+}
 
 /* Determines the kind of a file from its metadata and checks it. */
 static verdict run_file(tn_safetensors *file, const char *name)
@@ -81,7 +103,7 @@ static void one_file(totals *t, const char *path)
     tn_safetensors *file = tn_safetensors_open(path);
     verdict v = {0};
     if (file)
-        v = run_file(file, name);
+        v = compiled_every ? run_compiled(file, name) : run_file(file, name);
     else
         verdict_fail(&v, "%s", tn_error());
     tn_error_clear();
@@ -126,8 +148,13 @@ static bool walk(totals *t, const char *path)
 int main(int count, char **argument)
 {
     totals t = {0};
-    if (count < 2) {
-        fprintf(stderr, "usage: run DIR|FILE...\n");
+    int first = 1;
+    if (count > 2 && strcmp(argument[1], "-c") == 0) {
+        compiled_every = (size_t)strtoul(argument[2], NULL, 10);
+        first = 3;
+    }
+    if (count <= first || (first == 3 && !compiled_every)) {
+        fprintf(stderr, "usage: run [-c EVERY] DIR|FILE...\n");
         return 2;
     }
     tn_device *device = tn_device_current();
@@ -137,12 +164,14 @@ int main(int count, char **argument)
     }
     printf("# device %s: %s\n", tn_device_name(device),
            tn_device_description(device));
-    for (int i = 1; i < count; i++) {
+    for (int i = first; i < count; i++) {
         if (!walk(&t, argument[i])) {
             printf("Bail out! cannot read %s\n", argument[i]);
             return 1;
         }
     }
+    if (compiled_every && !compiled_print_refused(compiled_every == 1))
+        t.failed++;
     printf("1..%d\n", t.count);
     printf("# samples: %lld passed (%lld of them beside float64's), %lld "
            "failed, %lld unsupported\n",

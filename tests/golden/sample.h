@@ -37,6 +37,9 @@ void sample_make_tensors(sample *s);
 /* Converts PyTorch's arguments of `name` to those of op. Returns false if op
  * does not accept them. */
 bool sample_bind(const sample *s, const tn_op *op, const char *name, bound *b);
+/* Returns whether the sample is a call of linalg.pinv with two matrices a and b:
+ * it describes the pseudoinverse of a b^T, whose rank is known. */
+bool sample_is_product(const char *name, const json_t *json);
 /* Returns the index of the argument of this name; -1 if there is none. */
 int sample_find_arg(const tn_op *op, const char *name);
 

@@ -5,13 +5,13 @@
  * optimizer, batch size and epochs. The first 20 losses must agree to 1e-4, the
  * last to 2 %: rounding differences grow during training, as they do between
  * two builds of PyTorch. */
-#include "golden.h"
+#include "compiled.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRAIN = 1440, FIRST = 20 };
+enum { TRAIN = 1440, FIRST = 20, MOST_BATCHES = 256 };
 
 /* ---- models -------------------------------------------------------------- */
 
@@ -331,34 +331,157 @@ static void check_accuracy(verdict *v, tn_safetensors *file, tn_module *model,
         verdict_fail(v, "test accuracy %.4f, wanted %.4f", got, want);
 }
 
+/* What a file says about a run. */
+typedef struct recipe {
+    tn_module *model;
+    tn_optim *optim;
+    tn_dataset *digits;
+    tn_loader *loader;
+    int epochs;
+} recipe;
+
+/* Makes the model with its first parameters, the optimizer and the loader.
+ * Returns false if Tenon has none of that name, or on an error. */
+static bool make_run(tn_safetensors *file, recipe *r)
+{
+    const char *batch = tn_safetensors_metadata(file, "batch");
+    const char *epochs = tn_safetensors_metadata(file, "epochs");
+    const char *optimizer = tn_safetensors_metadata(file, "optimizer");
+    *r = (recipe){.model = model_of(file)};
+    tn_parameter_list *list = tn_parameters(r->model);
+    r->optim = list && optimizer ? optimizer_of(optimizer, list) : NULL;
+    if (!r->optim)
+        return false;
+    set_start(file, list);
+    const char *top = getenv("top_srcdir");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/data/digits.csv.gz",
+             top ? top : GOLDEN_TOP);
+    r->digits = tn_dataset_from_csv(path, NULL);
+    r->loader = loader_of(file, r->digits, batch ? strtol(batch, NULL, 10) : 1);
+    r->epochs = epochs ? (int)strtol(epochs, NULL, 10) : 1;
+    return r->loader != NULL;
+}
+
+static void unsupported(verdict *v, const char *name)
+{
+    v->unsupported = 1;
+    snprintf(v->detail, sizeof v->detail, "no such model or optimizer: %s",
+             name);
+}
+
 verdict training_file_run(tn_safetensors *file, const char *name)
 {
     verdict v = {0};
     json_t *losses = json_loads(tn_safetensors_metadata(file, "losses"), 0,
                                 NULL);
-    const char *batch = tn_safetensors_metadata(file, "batch");
-    const char *epochs = tn_safetensors_metadata(file, "epochs");
-    const char *recipe = tn_safetensors_metadata(file, "optimizer");
-    tn_module *model = model_of(file);
-    tn_parameter_list *list = tn_parameters(model);
-    tn_optim *optim = list && recipe ? optimizer_of(recipe, list) : NULL;
-    if (!optim && !tn_error()) {
-        v.unsupported = 1;
-        snprintf(v.detail, sizeof v.detail, "no such model or optimizer: %s",
-                 name);
+    recipe r;
+    if (!make_run(file, &r) && !tn_error()) {
+        unsupported(&v, name);
     } else {
-        set_start(file, list);
-        const char *top = getenv("top_srcdir");
-        char path[4096];
-        snprintf(path, sizeof path, "%s/data/digits.csv.gz",
-                 top ? top : GOLDEN_TOP);
-        tn_dataset *digits = tn_dataset_from_csv(path, NULL);
-        tn_loader *loader =
-            loader_of(file, digits, batch ? strtol(batch, NULL, 10) : 1);
-        train(&v, model, optim, loader, losses,
-              epochs ? (int)strtol(epochs, NULL, 10) : 1);
+        train(&v, r.model, r.optim, r.loader, losses, r.epochs);
         if (!v.failed)
-            check_accuracy(&v, file, model, digits);
+            check_accuracy(&v, file, r.model, r.digits);
+    }
+    json_decref(losses);
+    return v;
+}
+
+/* ---- compiled ------------------------------------------------------------ */
+
+/* A run whose steps are calls of a compiled function, but for the
+ * optimizer's. */
+typedef struct compiled_run {
+    recipe of;
+    tn_tensor *x[MOST_BATCHES], *y[MOST_BATCHES]; /* of an epoch */
+    int batches;
+} compiled_run;
+
+static tn_status call_step(tn_tensor *const *in, int in_count, tn_tensor **out,
+                           int out_count, void *context)
+{
+    compiled_run *r = context;
+    (void)in_count, (void)out_count;
+    tn_optim_zero_grad(r->of.optim);
+    tn_tensor *loss = tn_cross_entropy(
+        tn_forward(r->of.model, tn_mul_scalar(in[0], 1.0 / 16)), in[1]);
+    out[0] = tn_detach(loss);
+    return tn_backward(loss);
+}
+
+static void read_batches(compiled_run *r)
+{
+    TN_EACH_BATCH(batch, r->of.loader) {
+        if (r->batches == MOST_BATCHES)
+            break;
+        r->x[r->batches] = tn_keep(tn_clone(batch.x));
+        r->y[r->batches++] = tn_keep(tn_clone(batch.y));
+    }
+}
+
+static void drop_batches(compiled_run *r)
+{
+    for (int i = 0; i < r->batches; i++) {
+        tn_drop(r->x[i]);
+        tn_drop(r->y[i]);
+    }
+}
+
+static bool batch_inputs(void *context, int call, tn_tensor **in)
+{
+    const compiled_run *r = context;
+    if (!r->batches)
+        return false;
+    in[0] = tn_clone(r->x[call % r->batches]);
+    in[1] = tn_clone(r->y[call % r->batches]);
+    return in[0] && in[1];
+}
+
+static void step_optimizer(void *context)
+{
+    tn_optim_step(((compiled_run *)context)->of.optim);
+}
+
+static int model_state(void *context, tn_tensor **state)
+{
+    const compiled_run *r = context;
+    tn_parameter_list *list = tn_module_state(r->of.model);
+    int filled = 0;
+    for (int i = 0; i < tn_parameters_count(list) &&
+                    filled < COMPILED_MOST_STATE; i++)
+        state[filled++] = tn_parameters_at(list, i);
+    return filled;
+}
+
+verdict training_file_compiled(tn_safetensors *file, const char *name,
+                               size_t every)
+{
+    verdict v = {0};
+    json_t *losses = json_loads(tn_safetensors_metadata(file, "losses"), 0,
+                                NULL);
+    compiled_run plain = {.batches = 0}, compiled = {.batches = 0};
+    char why[480] = "";
+    if ((!make_run(file, &plain.of) || !make_run(file, &compiled.of)) &&
+        !tn_error()) {
+        unsupported(&v, name);
+    } else {
+        const int steps = (int)(json_array_size(losses) / every);
+        read_batches(&plain);
+        read_batches(&compiled);
+        const subject s = {.name = name,
+                           .fn = call_step,
+                           .plain = &plain,
+                           .compiled = &compiled,
+                           .in_count = 2,
+                           .out_count = 1,
+                           .calls = steps,
+                           .inputs = batch_inputs,
+                           .after = step_optimizer,
+                           .state = model_state};
+        const outcome found = compiled_compare(&s, why, sizeof why);
+        compiled_count(&v, name, 0, found, why);
+        drop_batches(&plain);
+        drop_batches(&compiled);
     }
     json_decref(losses);
     return v;

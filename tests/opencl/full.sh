@@ -88,6 +88,8 @@ is_str "$(grep -c '^# 0 programs went through a compiler' "$scratch/output")" \
 
 whole "operators, layers, optimizers, schedules, training: PyTorch's results" \
     env TENON_DEVICE=opencl tests/golden/run tests/golden/samples
+whole "compiled functions have the bits of eager calls" \
+    env TENON_DEVICE=opencl tests/golden/run -c 1 tests/golden/samples
 whole "matrix products by CLBlast" \
     env TENON_TEST_DTYPES="float32 float64" tests/opencl/test_matmul
 whole "tenon-plugin-check" \

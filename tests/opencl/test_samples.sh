@@ -22,4 +22,8 @@ note <"$scratch/output"
 TENON_DEVICE=opencl succeeds "the first sample of every layer: PyTorch's results" \
     tests/golden/run tests/golden/samples/layers/*_1.safetensors
 tail -n 1 "$scratch/output" | note
+TENON_DEVICE=opencl succeeds "compiled functions have the bits of eager calls" \
+    tests/golden/run -c 40 tests/golden/samples/ops/[l-m]*.safetensors \
+    tests/golden/samples/modules tests/golden/samples/training/mlp_sgd.safetensors
+tail -n 8 "$scratch/output" | note
 done_testing

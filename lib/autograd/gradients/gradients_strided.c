@@ -9,7 +9,7 @@
 #include <autograd/autograd.h>
 #include <base/error.h>
 #include <base/memory.h>
-#include <ops/table.h>
+#include <ops/engine/native.h>
 #include <tenon/ops.h>
 
 /* The elements of a storage that a tensor covers. */
@@ -112,7 +112,7 @@ static tn_tensor *zeros(tn_dims_list shape, const tn_tensor *like)
 
 /* Returns for each element of the view its index in the span. */
 static tn_tensor *element_numbers(const struct place *place, struct span span,
-                                  int64_t numel)
+                                  int64_t numel, tn_device *device)
 {
     int64_t *number = tn__alloc_many(numel, sizeof *number);
     if (!number)
@@ -125,7 +125,8 @@ static tn_tensor *element_numbers(const struct place *place, struct span span,
             left /= place->shape.dim[d];
         }
     }
-    tn_tensor *numbers = tn_tensor_from_array(number, TN_I64, tn_dims(numel));
+    tn_tensor *numbers =
+        tn__number_table(number, TN_I64, TN_I64, tn_dims(numel), device);
     tn__free(number);
     return numbers;
 }
@@ -133,8 +134,9 @@ static tn_tensor *element_numbers(const struct place *place, struct span span,
 static tn_tensor *scatter_add(tn_tensor *flat, tn_tensor *src,
                               const struct place *place, struct span span)
 {
-    tn_tensor *numbers = element_numbers(place, span, src->numel);
-    return tn_scatter_add(flat, 0, tn_to(numbers, src->storage->device),
+    tn_tensor *numbers =
+        element_numbers(place, span, src->numel, src->storage->device);
+    return tn_scatter_add(flat, 0, numbers,
                           tn_reshape(src, tn_dims(src->numel)));
 }
 

@@ -2,6 +2,9 @@
  * dtypes, copies, fills and scatters. */
 #include <ops/engine/native.h>
 
+#include <base/context.h>
+#include <base/hash.h>
+
 tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
                                const char *a_name, const tn_tensor *b,
                                const char *b_name)
@@ -11,6 +14,36 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
     return tn__fail(TN_ERR_DTYPE, "%s: dtypes differ: {%s} is %s, {%s} is %s; "
                     "convert one with tn_to_dtype", name, a_name,
                     tn_dtype_name(a->dtype), b_name, tn_dtype_name(b->dtype));
+}
+
+/* Returns a hash that is not 0. */
+static uint64_t hash_of(const void *bytes, size_t count)
+{
+    uint64_t h[2] = {0, 0};
+    for (size_t at = 0; at < count; at += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        memcpy(&word, (const char *)bytes + at,
+               count - at < sizeof word ? count - at : sizeof word);
+        tn__hash_word(h, word);
+    }
+    tn__hash_finish(h);
+    return h[0] ? h[0] : 1;
+}
+
+tn_tensor *tn__number_table(const void *numbers, tn_dtype dtype, tn_dtype to,
+                            tn_dims_list shape, tn_device *device)
+{
+    struct tn__record *recording = tn__me.recording;
+    tn__me.recording = NULL;
+    tn_tensor *given = tn_tensor_from_array(numbers, dtype, shape), *x = given;
+    if (x && to != dtype)
+        x = tn_to_dtype(x, to);
+    x = tn_to(x, device);
+    tn__me.recording = recording;
+    if (x && recording)
+        x->storage->table =
+            hash_of(numbers, (size_t)given->numel * tn_dtype_bytes(dtype));
+    return x;
 }
 
 static tn_status copy(tn_tensor *dst, tn_tensor *src, uint32_t flags,

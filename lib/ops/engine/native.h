@@ -55,6 +55,14 @@ tn_status tn__check_same_dtype(const char *name, const tn_tensor *a,
                                const char *a_name, const tn_tensor *b,
                                const char *b_name);
 
+/* Returns a tensor of numbers that an operator computed on the host from shapes
+ * and options alone, such as the indices of windows. Converts them from `dtype`
+ * to `to`. The open scope owns it. A recording takes it for a tensor that existed
+ * before: a replay reads the same numbers. tn__storage.table identifies them, so
+ * that captures of a compiled function with other numbers differ. */
+tn_tensor *tn__number_table(const void *numbers, tn_dtype dtype, tn_dtype to,
+                            tn_dims_list shape, tn_device *device);
+
 /* Copies src into dst, converted to the dtype of dst. src may have any strides,
  * and is broadcast to the shape of dst. */
 tn_status tn__copy_into(tn_tensor *dst, tn_tensor *src, const char *what);

@@ -158,9 +158,10 @@ static tn_status normalise_one(const tn_op *op, int i, tn_value *v,
     if (v->kind == TN_VALUE_TENSOR && !v->of.tensor)
         return tn__fail(TN_ERR_ARGUMENT, "%s: {%s} is NULL", op->name,
                         arg->name);
-    if (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_LATE &&
-        arg->kinds >> TN_VALUE_NUMBER & 1)
-        return check_late(op, i, v);
+    if (v->kind == TN_VALUE_NUMBER && v->count == TN_SCALAR_LATE)
+        return arg->kinds & (1u << TN_VALUE_NUMBER | 1u << TN_VALUE_FLOAT)
+                   ? check_late(op, i, v)
+                   : tn__fail_late(op, i);
     if (!convert(v, arg->kinds, dims))
         return tn__fail_kind(op, i, v);
     if (v->kind == TN_VALUE_DIMS &&

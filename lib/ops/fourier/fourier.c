@@ -75,9 +75,8 @@ static tn_tensor *uploaded(double *table, int64_t count, const tn_tensor *x)
     float *narrow = (float *)table;
     for (int64_t k = 0; k < count && x->dtype == TN_F32; k++)
         narrow[k] = (float)table[k];
-    tn_tensor *out = tn_to(tn_tensor_from_array(table, x->dtype,
-                                                tn_dims(count)),
-                           x->storage->device);
+    tn_tensor *out = tn__number_table(table, x->dtype, x->dtype, tn_dims(count),
+                                      x->storage->device);
     tn__free(table);
     return out;
 }

@@ -287,7 +287,8 @@ tn_status tn__run_linalg_ldl_factor_ex(tn__call *call)
                                     &j.info[k], 1);
     if (status >= 0 && check)
         status = tn__job_refuse(&j, "is singular: D has a 0 block");
-    tn__staged_clear(&j.a, false);
+    if (status >= 0)
+        tn__staged_clear(&j.a, false);
     if (status >= 0)
         status = tn__job_give(call, &j.a);
     if (status >= 0)

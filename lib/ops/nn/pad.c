@@ -369,9 +369,8 @@ static tn_tensor *sources(const edges *e, int d)
         return NULL;
     for (int64_t i = 0; i < size; i++)
         from[i] = source(e->mode, i - low, n, low, high);
-    tn_tensor *index = tn_to(
-        tn_tensor_from_array(from, TN_I64, tn_dims(size)),
-        e->inner->storage->device);
+    tn_tensor *index = tn__number_table(from, TN_I64, TN_I64, tn_dims(size),
+                                        e->inner->storage->device);
     tn__free(from);
     return index;
 }
@@ -409,9 +408,7 @@ tn_status tn__run_pad_edges(tn__call *call)
         return TN_OK;
     edges e = {mode, pad, x, out, copy_part, x->ndim, {NULL}};
     tn_scope *scope = tn_scope_open();
-    status = !scope          ? TN_ERR_MEMORY
-             : tn__me.recording ? TN_OK
-                             : find_sources(&e);
+    status = scope ? find_sources(&e) : TN_ERR_MEMORY;
     if (status >= 0)
         status = run_edges(&e);
     tn_scope_close(scope);

@@ -187,9 +187,11 @@ static tn_tensor *divisors(const tn_tensor *g, const tn__window *w,
         for (int64_t j = 0; j < columns; j++)
             count[i * columns + j] = (double)(count_at(w, 0, i, with_padding) *
                                               count_at(w, 1, j, with_padding));
-    tn_tensor *x = tn_tensor_from_array(count, TN_F64, tn_dims(rows, columns));
+    tn_tensor *x =
+        tn__number_table(count, TN_F64, g->dtype, tn_dims(rows, columns),
+                         g->storage->device);
     tn__free(count);
-    return tn_to_dtype(tn_to(x, g->storage->device), g->dtype);
+    return x;
 }
 
 /* Computes the gradient of avg_pool2d by col2im: each element of a window gets

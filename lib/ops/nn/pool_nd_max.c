@@ -85,7 +85,7 @@ static tn_status fill_padding_windows(const tn__windows *w, tn_tensor **values,
         for (int64_t i = 0; i < w->out[a]; i++)
             list[i] = tn__windows_first_tap(w, a, i);
         tn_tensor *tap =
-            tn_to(tn_tensor_from_array(list, TN_I64, along), device);
+            tn__number_table(list, TN_I64, TN_I64, along, device);
         tn__free(list);
         tn_tensor *behind = tn_ge_scalar(tap, tn_scalar_int(w->in[a]));
         gone = a ? tn_logical_or(gone, behind) : behind;

@@ -55,8 +55,8 @@ tn_status tn__window_visible(const tn__window *w, tn_device *device,
             return TN_ERR_MEMORY;
         for (int64_t i = 0; i < w->out[a]; i++)
             list[i] = first_tap(w, a, i);
-        tap[a] = tn_to(tn_tensor_from_array(list, TN_I64, tn_dims(w->out[a])),
-                       device);
+        tap[a] = tn__number_table(list, TN_I64, TN_I64, tn_dims(w->out[a]),
+                                  device);
         tn__free(list);
     }
     tap[0] = tn_unsqueeze(tap[0], 1);

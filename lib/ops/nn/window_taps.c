@@ -78,18 +78,16 @@ static tn_status turn_around(const tn__taps *taps, tn__taps *back)
  * device of x. */
 static tn_tensor *index_tensor(const tn__taps *taps, const tn_tensor *x)
 {
-    return tn_to(tn_tensor_from_array(taps->index, TN_I64,
-                                      tn_dims(taps->out, taps->reach)),
-                 x->storage->device);
+    return tn__number_table(taps->index, TN_I64, TN_I64,
+                            tn_dims(taps->out, taps->reach),
+                            x->storage->device);
 }
 
 static tn_tensor *weight_tensor(const tn__taps *taps, const tn_tensor *x)
 {
-    tn_tensor *weight = tn_tensor_from_array(taps->weight, TN_F64,
-                                             tn_dims(taps->out, taps->reach));
-    if (x->dtype != TN_F64)
-        weight = tn_to_dtype(weight, x->dtype);
-    return tn_to(weight, x->storage->device);
+    return tn__number_table(taps->weight, TN_F64, x->dtype,
+                            tn_dims(taps->out, taps->reach),
+                            x->storage->device);
 }
 
 tn_tensor *tn__taps_sum(tn_tensor *x, int dim, const tn__taps *taps)

@@ -1,0 +1,308 @@
+/* step.c: one step of an optimizer: its state, its numbers, and its kernel.
+ *
+ * A step may be recorded (tn_graph_record, tn_compile). Then the kernels read
+ * their numbers as late numbers, and each replay computes them anew before its
+ * device work (tn_graph_on_replay). */
+#include <optim/optim.h>
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tenon/graph.h>
+#include <tenon/ops.h>
+#include <tenon/trace.h>
+
+/* ---- state and numbers ---------------------------------------------------- */
+
+bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
+                          int slot, tn_dims_list *shape)
+{
+    if (rule->slot_shape)
+        return rule->slot_shape(p, slot, shape);
+    shape->count = tn_tensor_ndim(p);
+    for (int i = 0; i < shape->count; i++)
+        shape->dim[i] = tn_tensor_shape(p)[i];
+    return true;
+}
+
+tn_tensor *tn__optim_norm(tn_tensor *x)
+{
+    const tn_dtype dtype = tn_tensor_dtype(x) == TN_F64 ? TN_F64 : TN_F32;
+    return tn_vector_norm(x, .dtype = dtype);
+}
+
+static tn_status make_state(const tn__optim_group *group,
+                            tn__optim_state *state, tn_tensor *parameter)
+{
+    const tn__optim_rule *rule = group->optim->rule;
+    for (int k = 0; k < rule->slots; k++) {
+        tn_dims_list shape;
+        if (state->slot[k] ||
+            !tn__optim_slot_shape(rule, parameter, k, &shape))
+            continue;
+        double initial = rule->initial ? rule->initial(group, k) : 0;
+        state->slot[k] = tn_keep(
+            rule->slot_shape
+                ? tn_zeros(shape, .dtype = tn_tensor_dtype(parameter),
+                           .device = tn_tensor_device(parameter))
+            : initial == 0 ? tn_zeros_like(parameter)
+                           : tn_full_like(parameter, initial));
+        if (!state->slot[k])
+            return tn_error_code();
+    }
+    return TN_OK;
+}
+
+/* Checks that the state is on the parameter's device. The parameter may have
+ * been moved since the last step. */
+static tn_status check_device(const tn__optim_group *group, int i,
+                              tn_tensor *p)
+{
+    tn_tensor *slot = NULL;
+    for (int k = 0; k < TN__OPTIM_SLOTS && !slot; k++)
+        slot = group->state[i].slot[k];
+    if (!slot || tn_tensor_device(slot) == tn_tensor_device(p))
+        return TN_OK;
+    return tn_error_refuse_argument(
+        TN_ERR_DEVICE, "optim_step", NULL,
+        "parameter \"%s\" is on %s, its state on %s: make a new optimizer "
+        "after moving the model",
+        tn_parameters_name(group->parameters, i),
+        tn_device_name(tn_tensor_device(p)),
+        tn_device_name(tn_tensor_device(slot)));
+}
+
+/* In anomaly mode, checks a gradient for NaN before the step. The check after
+ * the step's kernel could name only the parameter that became NaN. */
+static tn_status check_nan(const tn__optim_group *group, int i, tn_tensor *g)
+{
+    tn_tensor *nan = tn_to_dtype(tn_flatten(tn_isnan(g)), TN_U8);
+    if (tn_tensor_numel(g) == 0 || tn_item_int(tn_max(nan)) != 1)
+        return tn_error() ? tn_error_code() : TN_OK;
+    int64_t at = tn_item_int(tn_argmax(nan));
+    return tn_error_refuse(TN_ERR_NAN, "optim_step", &(tn_given){"grad", g}, 1,
+                           "the gradient of parameter \"%s\" is NaN, at "
+                           "element %" PRId64,
+                           tn_parameters_name(group->parameters, i), at);
+}
+
+/* Checks all parameters that have a gradient, so that a step that fails for one of
+ * them changes none. Notes which they are. */
+static tn_status prepare(tn_optim *optim)
+{
+    bool same = true;
+    for (tn__optim_group *g = optim->first; g; g = g->next) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            tn__optim_state *state = &g->state[i];
+            tn_tensor *p = tn_parameters_at(g->parameters, i);
+            tn_tensor *grad = tn_tensor_grad(p);
+            same &= state->steps == (grad != NULL);
+            state->steps = grad != NULL;
+            if (!grad)
+                continue;
+            tn_status status =
+                tn_anomaly_mode() ? check_nan(g, i, grad) : TN_OK;
+            if (status == TN_OK)
+                status = check_device(g, i, p);
+            if (status < 0)
+                return status;
+        }
+    }
+    const bool skips = optim->skip != NULL;
+    optim->version += !same || optim->skips != skips;
+    optim->skips = skips;
+    return TN_OK;
+}
+
+/* Makes the state of the parameters that have none. */
+static tn_status make_states(tn_optim *optim)
+{
+    tn_status status = TN_OK;
+    for (tn__optim_group *g = optim->first; g && status >= 0; g = g->next)
+        for (int i = 0;
+             i < tn_parameters_count(g->parameters) && status >= 0; i++)
+            if (g->state[i].steps)
+                status = make_state(g, &g->state[i],
+                                    tn_parameters_at(g->parameters, i));
+    return status;
+}
+
+/* Counts the step and computes its numbers. This makes the state, too, because it
+ * runs outside of a recording: a replay must not make the state again. */
+static tn_status advance(void *object)
+{
+    tn_optim *optim = object;
+    const tn__optim_rule *rule = optim->rule;
+    const tn_status status = make_states(optim);
+    if (status < 0)
+        return status;
+    const int rounding = tn__nearest_begin();
+    for (tn__optim_group *g = optim->first; g; g = g->next) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            tn__optim_state *state = &g->state[i];
+            if (!state->steps)
+                continue;
+            state->before = state->progress;
+            state->progress.steps++;
+            rule->numbers_of(g, &state->progress, state->number);
+            if (rule->numbers_for)
+                rule->numbers_for(g, tn_parameters_at(g->parameters, i),
+                                  state->number);
+        }
+    }
+    tn__nearest_end(&rounding);
+    return TN_OK;
+}
+
+static int64_t version(const void *object)
+{
+    return ((const tn_optim *)object)->version;
+}
+
+static void take_back(void *object)
+{
+    tn__optim_take_back(object);
+}
+
+static const tn_graph_host host = {sizeof host, version, advance, take_back};
+
+/* Computes the numbers of this step, and of each replay of it. */
+static tn_status begin_step(tn_optim *optim)
+{
+    if (!tn_graph_is_recording())
+        return advance(optim);
+    const int given = tn_graph_on_replay(optim, &host);
+    return given <= 0 ? given
+                      : tn_error_refuse_argument(
+                            TN_ERR_STATE, "optim_step", "optim",
+                            "it has stepped in this recording already: record "
+                            "one step of each optimizer");
+}
+
+/* ---- the kernel ------------------------------------------------------------ */
+
+static tn_status run_kernel(const tn_optim *optim, tn__optim_state *state,
+                            tn_tensor *p, tn_tensor *g)
+{
+    const tn__optim_rule *rule = optim->rule;
+    tn_value value[2 + TN__OPTIM_SLOTS + TN__OPTIM_NUMBERS] = {
+        {.kind = TN_VALUE_TENSOR, .of.tensor = p},
+        {.kind = TN_VALUE_TENSOR, .of.tensor = g}};
+    tn_tensor *out[1 + TN__OPTIM_SLOTS] = {p};
+    int count = 2;
+    for (int k = 0; k < rule->slots; k++) {
+        value[count++] = (tn_value){.kind = TN_VALUE_TENSOR,
+                                    .of.tensor = state->slot[k]};
+        out[1 + k] = state->slot[k];
+    }
+    for (int k = 0; k < rule->numbers; k++)
+        value[count++] = tn__optim_number(&state->number[k]);
+    const bool undecayed = rule->undecayed &&
+                           state->number[optim->decay] == 0 &&
+                           state->number[optim->sign] == 1;
+    return tn_op_call_into(undecayed ? rule->undecayed : rule->op, value, count,
+                           out, 1 + rule->slots);
+}
+
+/* Updates one parameter and its state. */
+static tn_status run_rule(const tn__optim_group *group, tn__optim_state *state,
+                          tn_tensor *p)
+{
+    const tn__optim_rule *rule = group->optim->rule;
+    tn_tensor *g = tn_tensor_grad(p);
+    return rule->step ? rule->step(group, state, state->number, p, g)
+                      : run_kernel(group->optim, state, p, g);
+}
+
+/* Like run_rule, but keeps all values if `skip`, a bool tensor, is true. */
+static tn_status run_unless(tn_tensor *skip, const tn__optim_group *group,
+                            tn__optim_state *state, tn_tensor *p)
+{
+    static const tn_op *defined;
+    const tn_op *choose = tn_op_define_once(
+        "optim_unless(new, old, skip) = where(skip, old, new)", &defined);
+    tn_tensor *now[1 + TN__OPTIM_SLOTS] = {p}, *old[1 + TN__OPTIM_SLOTS];
+    for (int k = 0; k < TN__OPTIM_SLOTS; k++)
+        now[1 + k] = state->slot[k];
+    for (int k = 0; k <= TN__OPTIM_SLOTS; k++)
+        old[k] = now[k] ? tn_clone(now[k]) : NULL;
+    tn_status status = choose ? run_rule(group, state, p) : tn_error_code();
+    for (int k = 0; k <= TN__OPTIM_SLOTS && status >= 0; k++)
+        if (now[k])
+            status = tn_op_call_into(
+                choose,
+                (tn_value[]){{.kind = TN_VALUE_TENSOR, .of.tensor = now[k]},
+                             {.kind = TN_VALUE_TENSOR, .of.tensor = old[k]},
+                             {.kind = TN_VALUE_TENSOR, .of.tensor = skip}},
+                3, &now[k], 1);
+    return status;
+}
+
+/* Steps all parameters. If one fails, it and those after it have not stepped. */
+static tn_status run(tn_optim *optim)
+{
+    tn_status status = TN_OK;
+    for (tn__optim_group *g = optim->first; g; g = g->next) {
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
+            tn__optim_state *state = &g->state[i];
+            tn_tensor *p = tn_parameters_at(g->parameters, i);
+            if (!state->steps)
+                continue;
+            if (status >= 0)
+                status = optim->skip ? run_unless(optim->skip, g, state, p)
+                                     : run_rule(g, state, p);
+            if (status < 0)
+                state->progress = state->before;
+        }
+    }
+    return status < 0 ? status : TN_OK;
+}
+
+tn_status tn_optim_step(tn_optim *optim)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!tn__optim_is(optim, "optim_step"))
+        return tn_error_code();
+    if (optim->rule->closure)
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "optim_step", "optim",
+            "a step of %s evaluates the loss several times: call "
+            "tn_optim_step_closure",
+            optim->rule->name);
+    tn_status status = optim->skip ? TN_OK : tn__optim_settle(optim);
+    tn_trace_push("optim_step");
+    tn_scope *scope = tn_scope_open();
+    TN_NO_GRAD {
+        if (status >= 0)
+            status = prepare(optim);
+        if (status >= 0)
+            status = begin_step(optim);
+        if (status >= 0)
+            status = run(optim);
+    }
+    tn_scope_close(scope);
+    tn_trace_pop();
+    return status < 0 ? status : TN_OK;
+}
+
+double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
+                             void *context)
+{
+    if (tn_error())
+        return NAN;
+    if (!tn__optim_is(optim, "optim_step_closure"))
+        return NAN;
+    if (!closure) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_step_closure",
+                                 "closure", "closure is NULL");
+        return NAN;
+    }
+    if (optim->rule->closure)
+        return optim->rule->closure(optim, closure, context);
+    double loss = closure(context);
+    return tn_optim_step(optim) < 0 ? NAN : loss;
+}
