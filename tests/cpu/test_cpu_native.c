@@ -85,6 +85,8 @@ typedef struct body {
     cpu_node node[NODES];
     char value[NODES][ROOM * 8];
     uint32_t single; /* bit mask of operands that have one value for each row */
+    uint32_t stored; /* bit mask of operands that have another dtype in memory */
+    char memory[TN_CPU_NATIVE_OPERANDS][ROOM * 2]; /* of these operands */
 } body;
 
 static tn_cpu_routines plain;
@@ -103,6 +105,25 @@ static uint32_t pick(const body *b, unsigned type)
     return TN_NONE;
 }
 
+/* Gives an operand another dtype in memory, with random elements. */
+static void store_operand(body *b, unsigned type, uint32_t number, char *value)
+{
+    static const uint8_t dtypes[2][3] = {{TN_F16, TN_BF16, TN_F16},
+                                         {TN_I16, TN_I8, TN_U8}};
+    const uint8_t dtype = dtypes[type == CPU_I32][below(3)];
+    const uint32_t bytes = tn__cpu_native_converts(dtype);
+    char *memory = b->memory[number];
+    for (uint32_t k = 0; k < ROOM; k++) {
+        uint64_t bits = random_bits() >> 20;
+        if ((b->single >> number & 1) && k % MOST > 0)
+            memcpy(&bits, memory + (k - 1) * bytes, bytes);
+        memcpy(memory + k * bytes, &bits, bytes);
+    }
+    plain.load[dtype](value, memory, 1, ROOM);
+    b->stored |= 1u << number;
+    b->native.stored[number] = dtype;
+}
+
 static void add_operand(body *b, unsigned type)
 {
     uint32_t i = b->native.node_count, number = b->native.operand_count++;
@@ -112,6 +133,10 @@ static void add_operand(body *b, unsigned type)
                                                  .b = TN_NONE,
                                                  .c = TN_NONE,
                                                  .number = number};
+    if (type_bytes[type] == 4 && below(2)) {
+        store_operand(b, type, number, b->value[i]);
+        return;
+    }
     for (int k = 0; k < ROOM; k++) {
         char *at = b->value[i] + k * type_bytes[type];
         if ((b->single >> number & 1) && k % MOST > 0)
@@ -246,6 +271,10 @@ static uint32_t points(const body *b, uint32_t p, char **base, int64_t *bytes)
         return TN_NONE;
     }
     *bytes = MOST * type_bytes[b->node[node].type];
+    if (p < n->operand_count && (b->stored >> p & 1)) {
+        *base = (char *)b->memory[p];
+        *bytes = MOST * tn__cpu_native_converts(n->stored[p]);
+    }
     return node;
 }
 
@@ -354,6 +383,7 @@ static void test_bodies(const char *isa)
             memset(got, 0x55, sizeof got);
             cpu_native_options options = {
                 .single = b.single,
+                .stored = b.stored,
                 .streamed = below(2) ? (uint32_t)random_bits() : 0,
                 .copies = (uint8_t)copies,
                 .folds = folds,

@@ -87,6 +87,9 @@ typedef void cpu_native_run(cpu_native_call *call);
 /* The options for which a variant is generated. */
 typedef struct cpu_native_options {
     uint32_t single; /* bit i: operand i has one value for a whole row */
+    /* Bit i: operand i has the dtype cpu_native.stored[i] in memory, not its
+     * register type. */
+    uint32_t stored;
     /* Bit i: result i is written by non-temporal stores. Its rows begin at
      * multiples of 64 bytes. */
     uint32_t streamed;
@@ -119,6 +122,9 @@ typedef struct cpu_native {
     cpu_node *node; /* owned: node_count nodes */
     uint32_t node_count;
     uint32_t operand_count, result_count, fold_count;
+    /* stored[i]: the dtype of the tensor of which operand i is a block, if the
+     * code can convert it (tn__cpu_native_converts), otherwise 0. */
+    uint8_t stored[TN_CPU_NATIVE_OPERANDS];
     uint32_t result[TN_CPU_NATIVE_RESULTS]; /* the node of each result */
     /* folded[i]: whether result i is only the input of folds (reductions of a
      * row). Code that computes the folds does not store such a result. */
@@ -142,6 +148,9 @@ bool tn__cpu_native_available(void);
 /* Returns whether the JIT compiler supports an instruction whose result has
  * register type `type` and whose first operand has type `from`. */
 bool tn__cpu_native_supports(unsigned op, unsigned type, unsigned from);
+/* Returns the bytes of an element of this dtype if the code can load it and
+ * convert it to a register type of four bytes, otherwise 0. */
+uint32_t tn__cpu_native_converts(unsigned dtype);
 /* Returns the code of the loop `native` for these options, and generates it on
  * first use. Returns NULL if out of memory. */
 cpu_native_run *tn__cpu_native_get(cpu_native *native,

@@ -205,8 +205,7 @@ static void load_pins(emitter *m)
         for (uint32_t i = 0; i < m->native->node_count; i++)
             if (tn__jit_node_of(m, i)->op == TN_K_LOAD &&
                 *pin_of(m, m->copy, i) != NO_REGISTER)
-                tn__jit_broadcast(m, *pin_of(m, m->copy, i),
-                                  tn__jit_single_of(m, i));
+                tn__jit_load_single(m, *pin_of(m, m->copy, i), i);
         int32_t stack = m->stack;
         m->stack = m->target->buffer;
         make_nodes(m, true, 1);

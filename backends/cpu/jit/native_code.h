@@ -133,6 +133,8 @@ bool tn__jit_reads(const cpu_node *n, uint32_t node);
  * returns how many entries of cpu_native_call.at belong to one of them.
  * argument() returns the memory operand that is entry `number` of a row. */
 uint32_t tn__jit_per_copy(const emitter *m);
+/* Returns whether operand `number` is converted when it is loaded. */
+bool tn__jit_is_stored(const emitter *m, uint32_t number);
 x86_memory tn__jit_argument(const emitter *m, uint32_t copy, uint32_t number);
 /* Returns the register that holds a pointer. If the pointer has no register of
  * its own, loads it to SCRATCH_POINTER. */
@@ -169,12 +171,14 @@ unsigned tn__jit_take(emitter *m, uint32_t node, const uint32_t keep[3]);
  * memory of a value that is the same for a whole row and has no register. For
  * any other node it returns the register from need(). */
 unsigned tn__jit_need(emitter *m, uint32_t node, const uint32_t keep[3]);
+/* Loads a value that is the same for a whole row to all lanes of a register. */
+void tn__jit_load_single(emitter *m, unsigned to, uint32_t node);
 x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* Frees a node's register if the node whose code is being generated is its last
  * reader. */
 void tn__jit_release(emitter *m, uint32_t node);
 
-/* ---- native_target.c ------------------------------------------------------ */
+/* ---- native_target.c ----------------------------------------------------- */
 
 const jit_target *tn__jit_target_of(unsigned set);
 /* Number of elements of a vector, and of vectors in a step of the loop. */
@@ -219,6 +223,8 @@ unsigned tn__jit_tail_mask(emitter *m);
 void tn__jit_load(emitter *m, unsigned to, x86_source from);
 void tn__jit_store(emitter *m, unsigned from, x86_source to, bool streamed);
 void tn__jit_load_bool(emitter *m, unsigned to, const cpu_node *n);
+/* Loads an operand that is stored in another dtype, and converts it. */
+void tn__jit_load_stored(emitter *m, unsigned to, const cpu_node *n);
 void tn__jit_store_bool(emitter *m, unsigned from, x86_source to);
 /* Appends the start of the constant pool. */
 void tn__jit_pool_begin(emitter *m);

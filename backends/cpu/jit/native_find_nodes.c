@@ -58,6 +58,24 @@ static uint32_t constant_node(native_finder *f, unsigned type,
     return add_node(f, node);
 }
 
+/* Returns the dtype in memory of the tensor that is loaded to a slot, if
+ * machine code can convert it to the slot's register type. Otherwise returns
+ * 0. */
+static uint8_t stored_dtype(const native_finder *f, unsigned type,
+                            uint32_t slot)
+{
+    const cpu_code *code = f->code;
+    for (uint32_t i = 0; tn__cpu_type_bytes[type] == 4 && i < code->op_count;
+         i++) {
+        const cpu_op *op = &code->op[i];
+        if (op->code == CPU_LOAD && op->out == slot && op->a == TN_CPU_NONE) {
+            uint8_t dtype = f->program->operand[op->index].dtype;
+            return tn__cpu_native_converts(dtype) > 0 ? dtype : 0;
+        }
+    }
+    return 0;
+}
+
 static uint32_t operand_node(native_finder *f, unsigned type, uint32_t wide,
                              uint32_t narrow)
 {
@@ -72,6 +90,8 @@ static uint32_t operand_node(native_finder *f, unsigned type, uint32_t wide,
         return TN_NONE;
     s->operand[n->operand_count] =
         (cpu_native_operand){wide, narrow, tn__cpu_type_bytes[type], false};
+    n->stored[n->operand_count] =
+        wide == TN_CPU_NONE ? 0 : stored_dtype(f, type, wide);
     return add_node(f, (cpu_node){.op = TN_K_LOAD,
                                   .type = (uint8_t)type,
                                   .a = TN_NONE,

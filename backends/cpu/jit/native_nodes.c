@@ -177,7 +177,7 @@ static void make_fma(emitter *m, const cpu_node *n)
         x86_source factor = tn__jit_source_of(m, y, keep);
         to = tn__jit_take(m, m->at, keep);
         if (is_number)
-            tn__jit_broadcast(m, to, tn__jit_single_of(m, z));
+            tn__jit_load_single(m, to, z);
         else
             tn__jit_move(m, to, rz);
         tn__jit_emit(m, tn__jit_packed(m, 2, BY_231), to, rx, factor,

@@ -33,14 +33,22 @@ unsigned tn__jit_pointer(emitter *m, uint32_t copy, uint32_t number)
     return SCRATCH_POINTER;
 }
 
-static int32_t lane_bytes(const emitter *m, unsigned type)
+bool tn__jit_is_stored(const emitter *m, uint32_t number)
 {
+    return number < m->native->operand_count &&
+           (m->options->stored >> number & 1);
+}
+
+static int32_t lane_bytes(const emitter *m, uint32_t number, unsigned type)
+{
+    if (tn__jit_is_stored(m, number))
+        return (int32_t)tn__cpu_native_converts(m->native->stored[number]);
     return type == CPU_BOOL ? 1 : m->wide ? 8 : 4;
 }
 
 x86_source tn__jit_block(emitter *m, uint32_t number, unsigned type)
 {
-    int32_t bytes = lane_bytes(m, type);
+    int32_t bytes = lane_bytes(m, number, type);
     return (x86_source){.is_memory = true,
                         .memory = {(uint8_t)tn__jit_pointer(m, m->copy, number),
                                    INDEX, (uint8_t)bytes, m->disp * bytes}};
@@ -220,6 +228,15 @@ x86_source tn__jit_single_of(emitter *m, uint32_t node)
                    X86_NO_INDEX, 1, 0}};
 }
 
+void tn__jit_load_single(emitter *m, unsigned to, uint32_t node)
+{
+    const cpu_node *n = tn__jit_node_of(m, node);
+    if (n->op == TN_K_LOAD && tn__jit_is_stored(m, n->number))
+        tn__jit_load_stored(m, to, n);
+    else
+        tn__jit_broadcast(m, to, tn__jit_single_of(m, node));
+}
+
 unsigned tn__jit_need(emitter *m, uint32_t node, const uint32_t keep[3])
 {
     if (m->reg[node] != NO_REGISTER)
@@ -233,7 +250,9 @@ unsigned tn__jit_need(emitter *m, uint32_t node, const uint32_t keep[3])
     } else if (n->op == TN_K_LOAD && n->type == CPU_BOOL) {
         tn__jit_load_bool(m, to, n);
     } else if (tn__jit_is_single(m, node)) {
-        tn__jit_broadcast(m, to, tn__jit_single_of(m, node));
+        tn__jit_load_single(m, to, node);
+    } else if (n->op == TN_K_LOAD && tn__jit_is_stored(m, n->number)) {
+        tn__jit_load_stored(m, to, n);
     } else if (n->op == TN_K_LOAD) {
         tn__jit_load(m, to, tn__jit_block(m, n->number, n->type));
     } else if (tn__jit_is_mask(m, node)) {
@@ -248,7 +267,9 @@ x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3])
 {
     const cpu_node *n = tn__jit_node_of(m, node);
     if (m->reg[node] == NO_REGISTER && tn__jit_is_single(m, node) &&
-        n->type != CPU_BOOL && !(n->op == TN_K_LOAD && m->target->vex))
+        n->type != CPU_BOOL &&
+        !(n->op == TN_K_LOAD &&
+          (m->target->vex || tn__jit_is_stored(m, n->number))))
         return tn__jit_single_of(m, node);
     return tn__jit_in(tn__jit_need(m, node, keep));
 }

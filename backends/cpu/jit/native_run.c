@@ -3,8 +3,8 @@
  *
  * The code is called row by row if an operand has one value for each row, or if
  * all rows of an operand are the same memory. Code that reduces rows processes
- * several rows, or several chunks of one row, at once. This hides the latency of
- * the additions. A reduction that machine code computes is called a fold
+ * several rows, or several chunks of one row, at once. This hides the latency
+ * of the additions. A reduction that machine code computes is called a fold
  * (native_run_folds.c). Subrows are the contiguous pieces of equal length of
  * which a row may consist. */
 #include "native_runner.h"
@@ -73,10 +73,19 @@ static bool lies_across(const cpu_task *t, const cpu_segment *s)
     return false;
 }
 
-static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
-                        row_layout *l)
+/* Returns whether machine code reads an operand in place and converts it. */
+static bool is_stored(const cpu_task *t, const cpu_segment *s, uint32_t i)
+{
+    const uint32_t slot = s->operand[i].wide;
+    return s->native.stored[i] && slot != TN_CPU_NONE &&
+           t->code->slot[slot].space == CPU_ELEM &&
+           t->slot[slot] != t->home[slot];
+}
+
+static void add_operand(const cpu_task *t, const cpu_segment *s, row_layout *l)
 {
     uint32_t i = l->pointers++;
+    const cpu_native_operand *operand = &s->operand[i];
     if (is_of_columns(t, operand)) { /* all columns read the same values */
         l->at[i] = t->slot[operand->narrow];
         l->bytes[i] = operand->bytes;
@@ -89,15 +98,20 @@ static void add_operand(const cpu_task *t, const cpu_native_operand *operand,
         by_row && operand->wide != TN_CPU_NONE && t->subrows.length == 0;
     int64_t step = operand->lent ? t->step[operand->wide] : l->length;
     bool one = step == TN_CPU_ONE_VALUE, each = step == TN_CPU_ONE_EACH;
+    int64_t bytes = operand->bytes;
+    if (!by_row && is_stored(t, s, i)) {
+        bytes = tn__cpu_native_converts(s->native.stored[i]);
+        l->stored |= 1u << i;
+    }
     l->at[i] = t->slot[by_row ? operand->narrow : operand->wide];
     if (!by_row && !one && !each) {
-        l->bytes[i] = operand->bytes;
-        l->next[i] = step * operand->bytes;
+        l->bytes[i] = bytes;
+        l->next[i] = step * bytes;
         return;
     }
     l->single |= 1u << i;
     l->bytes[i] = 0;
-    l->next[i] = each || numbers ? operand->bytes : 0;
+    l->next[i] = each || numbers ? bytes : 0;
 }
 
 static void find_lines(const cpu_task *t, const cpu_segment *s, row_layout *l)
@@ -112,10 +126,10 @@ static void find_lines(const cpu_task *t, const cpu_segment *s, row_layout *l)
     l->length = t->block.count / l->count;
     l->first =
         t->subrows.length > 0 ? t->block.first_elem % t->subrows.length : 0;
-    l->pointers = l->single = 0;
+    l->pointers = l->single = l->stored = 0;
     l->prefetch = TN_CPU_NONE;
     for (uint32_t i = 0; i < s->native.operand_count; i++) {
-        add_operand(t, &s->operand[i], l);
+        add_operand(t, s, l);
         if (s->native.fold_count == 0 && t->subrows.length > 0 &&
             t->subrows.next_row != 0 &&
             s->operand[i].wide == t->subrows.next_slot)
@@ -268,6 +282,7 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
     if (folds && t->subrows.length > 0)
         f.line = subrow_length(t, s, &l);
     cpu_native_options options = {.single = l.single,
+                                  .stored = l.stored,
                                   .streamed = l.streamed,
                                   .copies = 1,
                                   .folds = folds,

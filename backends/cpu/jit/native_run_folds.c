@@ -2,8 +2,8 @@
  * Such a reduction is called a fold.
  *
  * A chunk is TN_CHUNK consecutive elements of a row, which a fold reduces to
- * one partial result. Code processes several rows or chunks at once. Subrows are
- * the contiguous pieces of equal length of which a row may consist. A chunk
+ * one partial result. Code processes several rows or chunks at once. Subrows
+ * are the contiguous pieces of equal length of which a row may consist. A chunk
  * that spans subrows is processed in parts, one for each subrow, or copied to
  * contiguous memory first. */
 #include <string.h>

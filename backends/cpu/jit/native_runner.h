@@ -21,11 +21,11 @@ typedef struct row_layout {
     int64_t next[TN_CPU_NATIVE_POINTERS]; /* stride of rows in bytes */
     /* Element size in bytes, or 0 if the operand has one value for a row. */
     int64_t bytes[TN_CPU_NATIVE_POINTERS];
-    /* pointers is the number of operands and results. single and streamed are
-     * options of the code (cpu_native_options). Bit i of single is set if
-     * operand i has one value for a whole row. Bit i of streamed is set if
-     * result i is written by non-temporal stores. */
-    uint32_t pointers, single, streamed;
+    /* pointers is the number of operands and results. single, stored and
+     * streamed are options of the code (cpu_native_options). Bit i of single is
+     * set if operand i has one value for a whole row. Bit i of streamed is set
+     * if result i is written by non-temporal stores. */
+    uint32_t pointers, single, stored, streamed;
     int64_t count, length;
     /* The index of the block's first element in its subrow, if rows consist of
      * subrows. next[] then holds strides from subrow to subrow. */

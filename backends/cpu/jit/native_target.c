@@ -341,10 +341,11 @@ static x86_source buffer_of(void)
     return (x86_source){.is_memory = true, .memory = {RSP, X86_NO_INDEX, 1, 0}};
 }
 
-/* Generates code that copies the current vector's elements of one byte between
- * an operand or result and the buffer on the stack. Used in the tail, where
- * AVX2 has no masked access to bytes. */
-static void copy_tail(emitter *m, const x86_memory *memory, bool out)
+/* Generates code that copies the current vector's elements, of one or two
+ * bytes, between an operand or result and the buffer on the stack. Used in the
+ * tail, where AVX2 has no masked access to such elements. */
+static void copy_tail(emitter *m, const x86_memory *memory, uint32_t bytes,
+                      bool out)
 {
     enum { JBE = 0x86, CMP = 0x39, MOV = 0x89, SAVED = 3 * 8 };
     x86 *x = &m->x;
@@ -362,6 +363,8 @@ static void copy_tail(emitter *m, const x86_memory *memory, bool out)
     size_t few = tn__x86_jump(x, 0x8e); /* jle */
     tn__x86_alu(x, 0x29, RCX, RDX);
     tn__x86_jump_here(x, few);
+    if (bytes == 2)
+        tn__x86_alu(x, 0x01, RCX, RCX);
     tn__x86_byte(x, 0xf3); /* rep movsb */
     tn__x86_byte(x, 0xa4);
     tn__x86_pop(x, RCX);
@@ -386,7 +389,7 @@ void tn__jit_load_bool(emitter *m, unsigned to, const cpu_node *n)
         from = tn__jit_in(SCRATCH);
         form = (x86_form){0, target->length, false, 1};
     } else if (m->tail && target->vex) {
-        copy_tail(m, &from.memory, false);
+        copy_tail(m, &from.memory, 1, false);
         from = buffer_of();
     }
     tn__x86_vector(&m->x, (x86_op){2, 1, m->wide ? 0x32 : 0x31, false}, form,
@@ -396,6 +399,56 @@ void tn__jit_load_bool(emitter *m, unsigned to, const cpu_node *n)
     else
         tn__jit_emit(m, tn__jit_packed(m, 2, 0x27), to, SCRATCH,
                      tn__jit_in(SCRATCH), X86_NO_IMM);
+}
+
+/* How an element becomes a value of four bytes: by an instruction of opcode map
+ * 0F38 and, with `high`, a shift to the upper half. */
+static const struct conversion {
+    uint8_t dtype, bytes, opcode;
+    bool high;
+} conversions[] = {
+    {TN_F16, 2, 0x13, false}, /* VCVTPH2PS */
+    {TN_BF16, 2, 0x33, true}, /* VPMOVZXWD */
+    {TN_I16, 2, 0x23, false}, /* VPMOVSXWD */
+    {TN_I8, 1, 0x21, false},  /* VPMOVSXBD */
+    {TN_U8, 1, 0x31, false},  /* VPMOVZXBD */
+};
+enum { CONVERSIONS = sizeof conversions / sizeof *conversions };
+
+uint32_t tn__cpu_native_converts(unsigned dtype)
+{
+    for (int i = 0; i < CONVERSIONS; i++)
+        if (conversions[i].dtype == dtype)
+            return conversions[i].bytes;
+    return 0;
+}
+
+void tn__jit_load_stored(emitter *m, unsigned to, const cpu_node *n)
+{
+    const struct conversion *how = conversions;
+    while (how->dtype != m->native->stored[n->number])
+        how++;
+    x86_source from = tn__jit_block(m, n->number, n->type);
+    const bool masked = m->tail && !m->target->vex;
+    x86_form form = {masked ? TAIL : 0, m->target->length, masked,
+                     (uint8_t)(tn__jit_lanes(m) * how->bytes)};
+    if (m->options->single >> n->number & 1) { /* VPBROADCASTB or W */
+        x86_form half = {0, m->target->vex ? X86_128 : X86_256, false,
+                         how->bytes};
+        from.memory.index = X86_NO_INDEX;
+        from.memory.disp = 0;
+        tn__x86_vector(&m->x, (x86_op){2, 1, 0x77 + how->bytes, false}, half,
+                       SCRATCH, 0, &from, X86_NO_IMM);
+        from = tn__jit_in(SCRATCH);
+        form = (x86_form){0, m->target->length, false, 1};
+    } else if (m->tail && m->target->vex) {
+        copy_tail(m, &from.memory, how->bytes, false);
+        from = buffer_of();
+    }
+    tn__x86_vector(&m->x, (x86_op){2, 1, how->opcode, false}, form, to, 0,
+                   &from, X86_NO_IMM);
+    if (how->high) /* VPSLLVD */
+        packed(m, 2, 0x47, to, to, tn__jit_constant(m, 16));
 }
 
 /* Generates SCRATCH = the mask as BOOL bytes, in the low bytes. */
@@ -430,7 +483,7 @@ void tn__jit_store_bool(emitter *m, unsigned from, x86_source to)
         if (m->tail) {
             x86_source buffer = buffer_of();
             tn__x86_vector(&m->x, move, form, SCRATCH, 0, &buffer, X86_NO_IMM);
-            copy_tail(m, &to.memory, true);
+            copy_tail(m, &to.memory, 1, true);
             return;
         }
     } else {

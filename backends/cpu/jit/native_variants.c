@@ -52,6 +52,7 @@ static cpu_native_run *find(const cpu_native *native,
     const cpu_native_variant *v =
         atomic_load_explicit(&native->variants, memory_order_acquire);
     while (v && (v->options.single != options.single ||
+                 v->options.stored != options.stored ||
                  v->options.streamed != options.streamed ||
                  v->options.copies != options.copies ||
                  v->options.folds != options.folds ||

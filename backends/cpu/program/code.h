@@ -120,7 +120,11 @@ enum {
     RUN_COLUMNS = 1 << 8,
     /* At least one operation needs the result of this BROADCAST as a whole
      * block, because that operation cannot read one scalar per row. */
-    BROADCAST_NEEDED = 1 << 9
+    BROADCAST_NEEDED = 1 << 9,
+    /* In addition to LOAD_LENT: only machine code reads the value, and it
+     * converts the dtype in memory. The value may be read in place although
+     * its dtype is no register type. */
+    LOAD_STORED = 1 << 10
 };
 
 /* Values of column_form: the expression that is computed by the operation

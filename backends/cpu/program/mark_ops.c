@@ -21,9 +21,10 @@ void tn__cpu_mark_loads(compiler *c)
      * - BY_RUN: a routine, machine code, or a reduction that reads the value as
      *   one of two factors.
      * - AS_BLOCK, with BY_RUN: a routine that accepts no scalar.
+     * - AS_TYPE: anything but machine code that converts the value.
      * - BY_OTHER: any other operation. */
     enum { BY_FOLD = 1 << 16, BY_RUN = 2 << 16, BY_OTHER = 4 << 16,
-           AS_BLOCK = 8 << 16 };
+           AS_BLOCK = 8 << 16, AS_TYPE = 16 << 16 };
     cpu_code *code = c->code;
     /* use[slot] is a mask of the kinds of operations that read the slot.
      * Operations are visited backwards. At the load that fills the slot,
@@ -42,11 +43,15 @@ void tn__cpu_mark_loads(compiler *c)
                                 : op->code != CPU_RUN      ? BY_OTHER
                                 : op->allowed >> j & 1     ? BY_RUN
                                                        : BY_RUN | AS_BLOCK;
+        for (int j = 0; j < 3; j++)
+            if (read[j] != TN_CPU_NONE)
+                use[read[j]] |= AS_TYPE;
         const cpu_segment *s =
             op->code == CPU_NATIVE ? code->segment[op->index] : NULL;
         for (uint32_t j = 0; s && j < s->native.operand_count; j++)
             if (s->operand[j].wide != TN_CPU_NONE)
-                use[s->operand[j].wide] |= BY_RUN;
+                use[s->operand[j].wide] |=
+                    s->native.stored[j] ? BY_RUN : BY_RUN | AS_TYPE;
     }
     for (uint32_t i = 0; i < code->op_count; i++) {
         cpu_op *op = &code->op[i];
@@ -55,13 +60,15 @@ void tn__cpu_mark_loads(compiler *c)
         bool plain = elem && op->code == CPU_LOAD && op->a == TN_CPU_NONE &&
                      op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
         unsigned by = plain ? use[op->out] : 0;
+        bool stored = by == BY_RUN;
+        by &= ~(unsigned)AS_TYPE;
         unsigned also = by & ~(unsigned)AS_BLOCK;
         unsigned flag = by == BY_FOLD                 ? LOAD_FOLDED
                         : also == (BY_FOLD | BY_RUN)  ? LOAD_FOLDED | LOAD_LENT
                         : by == BY_RUN                ? LOAD_LENT | LOAD_SINGLE
                         : by == (BY_RUN | AS_BLOCK) ? LOAD_LENT
                                                       : 0;
-        op->flags |= (uint16_t)flag;
+        op->flags |= (uint16_t)(stored ? flag | LOAD_STORED : flag);
         if (elem)
             use[op->out] = flag;
         if (elem && flag != LOAD_FOLDED)

@@ -212,8 +212,10 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
     const cpu_view *view = &s->view[op->index];
     bool plain =
         op->a == TN_CPU_NONE && op->b == TN_CPU_NONE && op->c == TN_CPU_NONE;
-    bool may_lend =
-        plain && tn__cpu_is_as_stored(view->dtype) && !t->plan->overlap;
+    bool as_stored = tn__cpu_is_as_stored(view->dtype) ||
+                     ((op->flags & LOAD_STORED) &&
+                      t->code->slot[op->out].space == CPU_ELEM);
+    bool may_lend = plain && as_stored && !t->plan->overlap;
     /* t->step is the stride from row to row. This is its value for copied
      * blocks; loads that read in place set another value. */
     t->step[op->out] = op->flags & LOAD_LENT && !t->layout.columns
