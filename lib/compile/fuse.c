@@ -26,16 +26,6 @@ enum { MAX_RETRIES = 64 };
 /* The colour of a step that is not fused. */
 enum { ALONE = 1 };
 
-void tn__group_free(tn__group *g)
-{
-    if (!g)
-        return;
-    for (int p = 0; p < g->count && g->can_fuse; p++)
-        tn__free(g->part[p].operand);
-    tn__group_free(g->after);
-    tn__free(g);
-}
-
 /* Copies a group with its parts over a finer space. Returns NULL if memory runs
  * out. */
 static tn__group *group_refined(const tn__group *g, const tn__cut *cut,
@@ -148,7 +138,7 @@ static bool can_run_per_row(const tn__group *g)
 
 /* The elements of both groups are taken in their order; then those of one in
  * another order; then those of one as the rows of the other one. */
-bool tn__try_fusion(tn__window *f, size_t x, size_t y, int how)
+static bool try_fusion(tn__window *f, size_t x, size_t y, int how)
 {
     if (x == y || !f->group[x] || !f->group[y] || f->dead[x] || f->dead[y])
         return true;
@@ -214,7 +204,7 @@ static bool fuse_all(tn__window *f, int fusion)
             if (!y->writes || !tn__accesses_overlap(x, y) ||
                 list[j].step == list[i].step)
                 continue;
-            done = tn__try_fusion(f, f->home[list[j].step - f->first],
+            done = try_fusion(f, f->home[list[j].step - f->first],
                                   f->home[list[i].step - f->first],
                                   TN__FUSE_CONSUMER);
             break;
@@ -226,10 +216,10 @@ static bool fuse_all(tn__window *f, int fusion)
             tn__window_has(f, list[i - 1].step) &&
             f->capture->use[list[i].use].access.reads &&
             f->capture->use[list[i - 1].use].access.reads)
-            done = tn__try_fusion(f, f->home[list[i - 1].step - f->first],
+            done = try_fusion(f, f->home[list[i - 1].step - f->first],
                                   f->home[list[i].step - f->first],
                                   TN__FUSE_SIBLING);
-    return done && (fusion < TN__FUSE_SMALL || tn__fuse_neighbours(f));
+    return done && (fusion < TN__FUSE_SMALL || tn__fuse_neighbours(f, try_fusion));
 }
 
 /* ---- the groups of a window ------------------------------------------------ */

@@ -45,7 +45,7 @@ static bool are_near(const tn__window *f, size_t x, size_t y)
     return late || early;
 }
 
-bool tn__fuse_neighbours(tn__window *f)
+bool tn__fuse_neighbours(tn__window *f, tn__fuse_two *fuse_two)
 {
     for (size_t y = 1; y < f->count; y++) {
         int tries = 0;
@@ -57,7 +57,7 @@ bool tn__fuse_neighbours(tn__window *f)
             tries++;
             if (!are_near(f, x, y))
                 continue;
-            if (!tn__try_fusion(f, x, y, TN__FUSE_APART))
+            if (!fuse_two(f, x, y, TN__FUSE_APART))
                 return false;
         }
     }

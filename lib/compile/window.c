@@ -91,3 +91,13 @@ void tn__window_replace(tn__window *f, size_t x, size_t y, tn__group *whole)
             tn__window_before(f, g)[w] |= tn__window_before(f, y)[w];
     }
 }
+
+void tn__group_free(tn__group *g)
+{
+    if (!g)
+        return;
+    for (int p = 0; p < g->count && g->can_fuse; p++)
+        tn__free(g->part[p].operand);
+    tn__group_free(g->after);
+    tn__free(g);
+}

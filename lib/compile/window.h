@@ -97,17 +97,17 @@ bool tn__window_order(const tn__window *f, int fusion, size_t *order,
 const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
                                const tn__group *y, const tn__cut *cut,
                                bool apart, tn__cost *cost);
-/* neighbours.c: fuses small groups that share no memory, to save their launches.
- * Returns false if memory runs out. */
-bool tn__fuse_neighbours(tn__window *f);
-/* fuse.c: fuses groups x and y if that is possible. `how` says what is wanted.
- * Returns false if memory runs out. */
+/* Fuses groups x and y if that is possible. `how` says what is wanted. Returns
+ * false if memory runs out. */
 enum {
     TN__FUSE_CONSUMER, /* the reason goes into the report if it is not possible */
     TN__FUSE_SIBLING,
     TN__FUSE_APART     /* the groups need not share memory */
 };
-bool tn__try_fusion(tn__window *f, size_t x, size_t y, int how);
+typedef bool tn__fuse_two(tn__window *f, size_t x, size_t y, int how);
+/* neighbours.c: fuses small groups that share no memory, to save their launches,
+ * by fuse_two. Returns false if memory runs out. */
+bool tn__fuse_neighbours(tn__window *f, tn__fuse_two *fuse_two);
 /* dead.c: sets dead[s] for each step s whose results nothing reads. Records an
  * error and returns false if memory runs out. */
 bool tn__find_dead(const tn__capture *capture, bool *dead);
