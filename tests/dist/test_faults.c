@@ -79,7 +79,7 @@ static void misbehave(const char *name)
         tn_dist_all_reduce(x, world);
     } else if (!strcmp(name, "error")) {
         if (odd) /* an error of its own, which the program overlooks */
-            tn_matmul(x, tn_ones(tn_dims(7)));
+            x = tn_matmul(x, tn_ones(tn_dims(7)));
         tn_dist_all_reduce(x, world);
     } else if (!strcmp(name, "elsewhere")) {
         /* 1 ends; 0 waits for it in world, 2 and 3 for 0 in another group. */
