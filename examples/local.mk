@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 noinst_PROGRAMS += \
 	examples/tensors \
 	examples/device_rules \
@@ -54,7 +54,7 @@ examples_mnist_LDADD = libtenon.la
 
 dist_check_SCRIPTS += tests/test_examples.sh
 
-# Installed as text, to read, copy and build.
+# The sources of the examples are installed as documentation.
 exampledir = $(docdir)/examples
 dist_example_DATA = examples/README.md \
 	$(examples_tensors_SOURCES) \
@@ -76,7 +76,7 @@ dist_example_DATA = examples/README.md \
 	$(examples_ddp_SOURCES)
 
 # The template of a plugin, and the script that copies it. tests/test_install.sh
-# builds a plugin outside this tree with them.
+# uses both to build a plugin outside of the source tree.
 templatedir = $(pkgdatadir)/plugin
 dist_template_DATA = examples/plugin/README.md examples/plugin/plugin.mk
 dist_template_SCRIPTS = examples/plugin/new.sh

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 bin_PROGRAMS += tools/tenon
 tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
 	tools/tenon_lm.c tools/tenon_lm.h tools/tenon_generate.c \
@@ -15,7 +15,8 @@ dist_check_SCRIPTS += tests/tools/test_tenon.sh
 dist_check_SCRIPTS += tests/tools/test_from_pytorch.sh
 dist_check_SCRIPTS += tests/tools/test_environment.sh
 
-# The conformance kit. Tests use its random programs and primitives, too.
+# The conformance kit (tenon-plugin-check). Tests also use its random programs and
+# primitives.
 check_primitive_sources = \
 	tools/check/by_hand.c tools/check/by_hand.h \
 	tools/check/primitives.c tools/check/primitives.h \

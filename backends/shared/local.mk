@@ -1,5 +1,5 @@
-# What this room adds to the build: see the head of Makefile.am. The files are
-# compiled into each plugin that lists shared_plugin_sources.
+# Build rules of this folder, in the form that Makefile.am describes. The files
+# are compiled into each plugin that lists shared_plugin_sources.
 
 EXTRA_DIST += backends/shared/README.md
 shared_plugin_sources = \

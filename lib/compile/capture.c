@@ -87,8 +87,9 @@ static bool uses_of_command(tn__capture *c, tn__command *command, memory *all,
     for (int i = 0; i < accesses; i++) {
         memory *m = memory_at(all, count, *access[i].buffer, access[i].low);
         if (!m) {
-            tn__fail(TN_ERR_STATE, "%s uses memory that no tensor of the "
-                     "recording has", command->what);
+            tn__fail(TN_ERR_STATE, "%s uses memory that belongs to no tensor "
+                     "of the recording; this is a fault of the library: report "
+                     "it", command->what);
             return false;
         }
         if (m->value < 0 &&

@@ -264,13 +264,13 @@ static bool inputs_are_known(const plan *p, tn_tensor *const *in, int in_count)
  * those that the function made and kept, and those of its context. If one does
  * not, as after tn_optim_zero_grad or tn_module_to, a replay would use memory that
  * the function does not use any more. `saved` counts the references of
- * recordings. */
+ * recordings. Tables are constants, which only recordings may have. */
 static bool fixed_values_exist(const plan *p)
 {
     const tn__capture *capture = p->program->capture;
     for (size_t v = 0; v < capture->value_count; v++) {
         const tn__captured_value *value = &capture->value[v];
-        if (tn__value_is_fixed(value->kind) &&
+        if (tn__value_is_fixed(value->kind) && !value->table &&
             atomic_load(&value->storage->references) -
                     atomic_load(&value->storage->saved) <= value->bases)
             return false;

@@ -218,12 +218,12 @@ static tn__replayed *finish(building *b, bool fuse, double memory,
     tn__grouping grouping = {NULL, 0};
     if (!b->program || !b->life)
         return NULL;
+    b->program->recorded = (int64_t)b->capture->step_count;
     b->program->peak_bytes = tn__capture_peak(b->capture);
     if (fuse) {
         tn__pass_repeats(b->capture);
         tn__pass_copies(b->capture);
     }
-    b->program->recorded = (int64_t)b->capture->step_count;
     if (memory > 0 && !recompute(b, memory))
         return NULL;
     uint64_t limit = tn__capture_peak(b->capture);

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/device/device.h lib/device/deferred_error.h lib/device/registry.h lib/device/cache.h \
 	lib/device/memory/allocator.h lib/device/memory/bins.h \

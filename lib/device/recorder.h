@@ -41,9 +41,9 @@ typedef struct tn__record {
     } *kept; /* owned array */
     size_t kept_count, kept_room;
     void (*drop)(void *kept);
-    /* Memory of a freed value is used again during the recording. Each entry
-     * says that object number `kept` holds another value from command number
-     * `at` on. Entries are in the order of the commands. */
+    /* During a recording the memory of a freed value is used for later values.
+     * An entry says that the object with index `kept` has a new value for all
+     * commands with an index of at least `at`. Entries are sorted by `at`. */
     struct tn__reuse {
         size_t kept;
         int64_t at;
@@ -121,17 +121,18 @@ tn_status tn__record_run(tn__record *record,
 bool tn__record_keep(void *object, bool made);
 /* Returns whether the record keeps the object. */
 bool tn__record_keeps(const void *object);
-/* Notes that the object kept as number `kept` holds a new value from the next
- * command on. */
+/* Records that the object with index `kept` has a new value for the commands
+ * that follow. */
 void tn__record_reuse(size_t kept);
 /* Records that a random draw was made. The launches that have this seed and
  * call number as parameters (the launches of the operator and of its gradient)
  * get new values at each replay. */
 void tn__record_drew(uint64_t seed, uint64_t call);
 
-/* Says that parameter `param` of the next launch is read from *from at each
- * replay. tn__record_late_begin forgets what was said for a launch that did not
- * happen. Both may be called by a thread that records nothing. */
+/* tn__record_late tells the recorder that each replay reads parameter `param`
+ * of the next launch from *from. tn__record_late_begin discards these
+ * parameters if the launch that they were for did not happen. A thread that
+ * records nothing may call both. */
 void tn__record_late_begin(void);
 void tn__record_late(uint32_t param, const double *from);
 

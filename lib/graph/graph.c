@@ -157,11 +157,13 @@ int tn_graph_on_replay(void *object, const tn_graph_host *host)
 {
     if (tn__error_pending())
         return TN_ERR_STATE;
+    if (!host)
+        return tn__fail(TN_ERR_ARGUMENT, "graph_on_replay: {host} is NULL");
     if (!is_host(host))
-        return tn__fail(TN_ERR_ARGUMENT, host
-                            ? "graph_on_replay: {host}: its size is too small, "
-                              "or it has no advance"
-                            : "graph_on_replay: {host} is NULL");
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "graph_on_replay: {host}->size is %zu; expected "
+                        "sizeof(tn_graph_host), and advance that is not NULL",
+                        (size_t)host->size);
     if (!object)
         return tn__fail(TN_ERR_ARGUMENT, "graph_on_replay: {object} is NULL");
     if (!tn_keep(object)) {

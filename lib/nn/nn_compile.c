@@ -225,11 +225,13 @@ tn_status tn_module_compile_with(tn_module *any,
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "module_compile",
             o.plans < 1 ? "plans" : "check_every",
-            "it is %" PRId64 "; expected at least %d",
+            "%s is %" PRId64 "; expected at least %d",
+            o.plans < 1 ? "plans" : "check_every",
             o.plans < 1 ? o.plans : o.check_every, o.plans < 1);
     if (compiled_of(module) && compiled_of(module)->running)
         return tn_error_refuse_argument(TN_ERR_STATE, "module_compile",
-                                        "module", "it is running");
+                                        "module", "module is running; call "
+                                        "this before or after its forward");
     compiled *c = NULL;
     if (!o.off) {
         tn_scope *scope = tn_scope_open();

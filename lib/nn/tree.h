@@ -229,7 +229,7 @@ typedef struct tn__nn_state {
     int count;
     tn_tensor **tensor;
     const char **name;
-    char *names; /* where the next name goes */
+    char *names; /* position at which the next name is written */
 } tn__nn_state;
 tn__nn_state *tn__nn_state_of(tn_module *module);
 

@@ -1,4 +1,5 @@
-/* compile_step.c: a whole training step as a compiled function. */
+/* compile_step.c: makes a compiled function that runs a whole training step
+ * (tn_compile_step). */
 #include <optim/optim.h>
 
 #include <stdlib.h>

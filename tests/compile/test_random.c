@@ -1,6 +1,6 @@
-/* Random functions with views, writes in place, aliases, several dtypes, rows,
- * products and random numbers: the compiled form gives the bits of the function,
- * for outputs and for memory that both write. */
+/* Tests random functions with views, writes in place, aliases, several dtypes,
+ * rows, products and random numbers. The compiled form must give the bits of
+ * the function, for outputs and for memory that both write. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"

@@ -1,14 +1,15 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 check_PROGRAMS += tests/nulls/test_nulls tests/nulls/test_callbacks
 tests_nulls_test_callbacks_SOURCES = tests/nulls/test_callbacks.c
-# It links libtenon-test.la, so the sources of libtenon-lm are compiled in.
+# test_nulls links libtenon-test.la, which lacks libtenon-lm, so it compiles the
+# sources of libtenon-lm that it needs.
 tests_nulls_test_nulls_SOURCES = tests/nulls/test_nulls.c tests/nulls/bad.h \
 	$(gguf_sources)
 EXTRA_DIST += tests/nulls/nulls.awk
 
-# Calls of all functions that the public headers declare, but for those of lm.h,
-# tokenizer.h, chat.h, onnx.h, dist.h and parallel.h, which this program does not
-# contain (tests/lm, tests/onnx and tests/dist have theirs).
+# calls.inc has a call of each function of the public headers, except lm.h,
+# tokenizer.h, chat.h, onnx.h, dist.h and parallel.h. tests/lm, tests/onnx and
+# tests/dist test those.
 CLEANFILES += tests/nulls/calls.inc
 tests/nulls/test_nulls.$(OBJEXT): tests/nulls/calls.inc
 tests/nulls/calls.inc: tests/nulls/nulls.awk tests/prototypes.awk \

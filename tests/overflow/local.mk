@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 check_PROGRAMS += tests/overflow/test_rows tests/overflow/test_sizes
 tests_overflow_test_rows_SOURCES = tests/overflow/test_rows.c \
 	tests/overflow/overflow.c tests/overflow/overflow.h \
@@ -6,9 +6,9 @@ tests_overflow_test_rows_SOURCES = tests/overflow/test_rows.c \
 tests_overflow_test_sizes_SOURCES = tests/overflow/test_sizes.c
 EXTRA_DIST += tests/overflow/README.md
 
-# Calls of all functions with numbers that the public headers declare, but for
-# those of lm.h, tokenizer.h, chat.h, onnx.h, dist.h and parallel.h (tests/lm,
-# tests/onnx and tests/dist have theirs).
+# Calls each function of the public headers that has a number as parameter, except
+# those of lm.h, tokenizer.h, chat.h, onnx.h, dist.h and parallel.h. tests/lm,
+# tests/onnx and tests/dist test those.
 check_PROGRAMS += tests/overflow/test_calls
 tests_overflow_test_calls_SOURCES = tests/overflow/test_calls.c \
 	tests/overflow/overflow.c tests/overflow/overflow.h $(gguf_sources)

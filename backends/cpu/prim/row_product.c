@@ -19,8 +19,9 @@ enum {
     GROUP = 12, /* a multiple of TILE_B in routines_rows.c */
     TASK_BYTES = 1 << 18,
     TASK_WORK = 1 << 20,
-    HALF_WORK = 1 << 22 /* TASK_WORK for a c of a half type, whose rows are
-                           converted: 12 elements take as long as 48 */
+    HALF_WORK = 1 << 22 /* Replaces TASK_WORK if c has a half type. Results are
+                           then converted, and converting 12 of them takes as
+                           long as converting 48. */
 };
 
 typedef struct product {

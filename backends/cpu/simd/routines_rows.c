@@ -9,19 +9,19 @@
  * and these sums are added in order. So results are bit-identical for any
  * number of rows and for every instruction set that has fma.
  *
- * Nothing is packed. A tile of TILE_A rows of a and TILE_B rows of b keeps its
- * lanes in registers. Without 64-byte vectors, it adds the products of half
- * of the lanes first, then those of the other half. With AVX2 on Zen 5, 2048 x
- * 128 x 128 take 101 of at most 130 GFLOP/s so, and 70 with all lanes of tiles
- * of 2 x 3, which load more vectors for each fma. For fewer rows of a, each is multiplied by ROW_B rows of
- * b, which are far apart. The next tile uses the row after each of them, so the
- * processor sees ROW_B long sequential streams, which it prefetches well. It
- * prefetches adjacent short rows badly: for 2048 x 768 float16 on Zen 4, a
- * product reads 24 GB/s from distant rows, 9 GB/s from adjacent ones, and a
- * plain read loop reaches 17 GB/s. For many rows of a, the rows of b are
- * adjacent, and the tiles prefetch the next ones: 128 x 768 by 2048 x 768
- * float32 take 235 of at most 263 GFLOP/s on Zen 5, and 192 with tiles of
- * 4 x 4 of distant rows. */
+ * Nothing is packed. A tile of TILE_A rows of a and TILE_B rows of b keeps
+ * its lanes in registers. Without 64-byte vectors, it adds the products of
+ * half of the lanes first, then those of the other half. With AVX2 on Zen 5,
+ * 2048 x 128 x 128 take 101 of at most 130 GFLOP/s so, and 70 with all lanes
+ * of tiles of 2 x 3, which load more vectors for each fma. For fewer rows of
+ * a, each is multiplied by ROW_B rows of b, which are far apart. The next
+ * tile uses the row after each of them, so the processor sees ROW_B long
+ * sequential streams, which it prefetches well. It prefetches adjacent short
+ * rows badly: for 2048 x 768 float16 on Zen 4, a product reads 24 GB/s from
+ * distant rows, 9 GB/s from adjacent ones, and a plain read loop reaches 17
+ * GB/s. For many rows of a, the rows of b are adjacent, and the tiles
+ * prefetch the next ones: 128 x 768 by 2048 x 768 float32 take 235 of at
+ * most 263 GFLOP/s on Zen 5, and 192 with tiles of 4 x 4 of distant rows. */
 #include <string.h>
 
 #include "isa.h"

@@ -38,7 +38,8 @@ typedef struct winograd {
      * channels that are read, weight_to between channels that are written,
      * weight_group between groups. */
     int64_t weight_from, weight_to, weight_group;
-    /* true if filters are rotated by 180 degrees, for INPUT */
+    /* true for the gradient of the input, which rotates filters by 180
+     * degrees */
     bool flipped;
     const float *bias;
     int64_t bias_stride;
