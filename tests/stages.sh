@@ -4,7 +4,7 @@
 
 # Tests that run under the thread sanitizer, with more threads than this
 # machine may have.
-tsan_tests="tests/base/test_thread tests/base/test_scope
+tsan_tests="tests/base/test_thread tests/base/test_scope tests/dist/test_engine
     tests/device/test_random_programs tests/training/test_shared
     tests/training/test_threads"
 # Tests that run under valgrind, which also detects uninitialized values. The

@@ -14,6 +14,23 @@ typedef struct common {
     tn_work **work;
 } common;
 
+/* Whether the call may begin. While an error is pending it may not: its tensors
+ * are wrong, most often NULL, and the other ranks are told. */
+static bool check_group(tn_group *group, const char *call)
+{
+    if (!tn__dist_group_check(group, call))
+        return false;
+    if (tn_error())
+        tn__dist_give_up(group, call);
+    return !tn_error();
+}
+
+/* The status of a call that was not begun. pending: an error was, before it. */
+static tn_status refused(bool pending)
+{
+    return pending ? TN_ERR_STATE : tn_error_code();
+}
+
 static bool check_tensor(tn_tensor *x, const char *call, const char *argument)
 {
     if (!tn_object_check_kind(x, "tensor", call, argument))
@@ -69,8 +86,6 @@ static bool read_reduction(const char *call, const common *o, tn_tensor *x,
 /* Runs a collective, or begins it if the caller wants a handle. */
 static tn_status run(tn_group *group, const common *o, tn__dist_call *call)
 {
-    if (tn_error())
-        return tn__dist_give_up(group, call->call);
     call->staging = o->staging;
     call->label = o->label;
     if (!o->work) {
@@ -106,13 +121,13 @@ TN_OPTIONS_TYPE(tn_dist_all_reduce, "dist_all_reduce", "x, group",
 tn_status tn_dist_all_reduce_with(tn_tensor *x, tn_group *group,
                                   const tn_dist_all_reduce_options *options)
 {
+    const bool pending = tn_error() != NULL;
     tn_dist_all_reduce_options o;
     tn__dist_call call = {.call = "dist_all_reduce", .kind = TN_COMM_ALL_REDUCE,
                           .root = -1, .in = x, .out = x};
     if (tn_options_take(tn_dist_all_reduce_type(), &o, options) < 0 ||
-        !check_tensor(x, call.call, "x") ||
-        !tn__dist_group_check(group, call.call))
-        return tn_error_code();
+        !check_group(group, call.call) || !check_tensor(x, call.call, "x"))
+        return refused(pending);
     const common c = {o.reduce, o.staging, o.label, o.work};
     if (!read_reduction(call.call, &c, x, &call))
         return tn_error_code();
@@ -126,14 +141,14 @@ TN_OPTIONS_TYPE(tn_dist_broadcast, "dist_broadcast", "x, root, group",
 tn_status tn_dist_broadcast_with(tn_tensor *x, int root, tn_group *group,
                                  const tn_dist_broadcast_options *options)
 {
+    const bool pending = tn_error() != NULL;
     tn_dist_broadcast_options o;
     tn__dist_call call = {.call = "dist_broadcast", .kind = TN_COMM_BROADCAST,
                           .root = root, .in = x, .out = x};
     if (tn_options_take(tn_dist_broadcast_type(), &o, options) < 0 ||
-        !check_tensor(x, call.call, "x") ||
-        !tn__dist_group_check(group, call.call) ||
+        !check_group(group, call.call) || !check_tensor(x, call.call, "x") ||
         !check_root(group, root, call.call, "root"))
-        return tn_error_code();
+        return refused(pending);
     call.count = (uint64_t)tn_tensor_numel(x);
     return run(group, &(common){NULL, o.staging, o.label, o.work}, &call);
 }
@@ -144,10 +159,10 @@ TN_OPTIONS_TYPE(tn_dist_recv, "dist_recv", "x, from, group", TN__DIST_MOVE_LIST)
 static tn_status pass(tn__dist_call *call, tn_tensor *x, tn_group *group,
                       const common *o, const char *argument)
 {
-    if (!check_tensor(x, call->call, "x") ||
-        !tn__dist_group_check(group, call->call) ||
+    const bool pending = tn_error() != NULL;
+    if (!check_group(group, call->call) || !check_tensor(x, call->call, "x") ||
         !check_root(group, call->root, call->call, argument))
-        return tn_error_code();
+        return refused(pending);
     if (call->root == group->rank)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call->call, argument,
@@ -185,12 +200,13 @@ TN_OPTIONS_TYPE(tn_dist_barrier, "dist_barrier", "group", TN__DIST_MOVE_LIST)
 tn_status tn_dist_barrier_with(tn_group *group,
                                const tn_dist_barrier_options *options)
 {
+    const bool pending = tn_error() != NULL;
     tn_dist_barrier_options o;
     tn__dist_call call = {.call = "dist_barrier", .kind = TN_COMM_BARRIER,
                           .root = -1};
     if (tn_options_take(tn_dist_barrier_type(), &o, options) < 0 ||
-        !tn__dist_group_check(group, call.call))
-        return tn_error_code();
+        !check_group(group, call.call))
+        return refused(pending);
     return run(group, &(common){NULL, o.staging, o.label, o.work}, &call);
 }
 
@@ -213,8 +229,8 @@ static tn_tensor *result_of(tn_tensor *input, int64_t rows)
 static tn_tensor *make(tn__dist_call *call, tn_tensor *input, tn_group *group,
                        const common *o)
 {
-    if (!check_tensor(input, call->call, "input") ||
-        !tn__dist_group_check(group, call->call) ||
+    if (!check_group(group, call->call) ||
+        !check_tensor(input, call->call, "input") ||
         (o->reduce && !read_reduction(call->call, o, input, call)))
         return NULL;
     const tn_given given = {"input", input};

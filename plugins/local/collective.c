@@ -34,6 +34,8 @@ static void fill(tn_comm_request *r)
     const size_t width = local_dtype_bytes(args->dtype);
     const unsigned char *send = args->send;
     unsigned char *area = local_hall_area(comm, comm->rank, comm->round);
+    if (!r->part)
+        return; /* send may be NULL */
     switch (args->kind) {
     case TN_COMM_BROADCAST:
         if (comm->rank != args->root)
@@ -81,6 +83,8 @@ static void drain(tn_comm_request *r)
     const size_t width = local_dtype_bytes(args->dtype);
     unsigned char *recv = args->recv;
     const size_t bytes = r->part * width;
+    if (!r->part)
+        return;
     switch (args->kind) {
     case TN_COMM_ALL_REDUCE:
         recv += r->offset * width;

@@ -23,12 +23,14 @@ static bool go(tn_comm_request *r, local_mail *mail, bool sends)
     if (sends) {
         if (!r->began)
             mail->check[written & 1] = r->args.check;
-        memcpy(piece, (const unsigned char *)r->args.send + r->offset * width,
-               r->part * width);
+        if (r->part)
+            memcpy(piece, (const unsigned char *)r->args.send + r->offset * width,
+                   r->part * width);
         atomic_store(&mail->written, written + 1);
     } else {
-        memcpy((unsigned char *)r->args.recv + r->offset * width, piece,
-               r->part * width);
+        if (r->part)
+            memcpy((unsigned char *)r->args.recv + r->offset * width, piece,
+                   r->part * width);
         atomic_store(&mail->read, read + 1);
     }
     r->began = true;

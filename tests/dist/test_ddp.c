@@ -257,8 +257,8 @@ int main(int argc, char **argv)
               "bfloat16: the same bits on 1, 2 and 4 ranks");
     char large[32];
     snprintf(large, sizeof large, "%s", hash_from(2, "train:4:1048576"));
-    is_str(hash_from(2, "train:4:1"), large,
-           "the size of buckets changes no bit");
+    const char *small = hash_from(2, "train:4:1");
+    ok(*small && !strcmp(small, large), "the size of buckets changes no bit");
     ranks_pass(1, "compare", "the mean of the gradients");
     ranks_pass(4, "compare", "the mean of the gradients");
     ranks_pass(3, "differ", "another model is named by its parameter");
