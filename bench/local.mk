@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 noinst_PROGRAMS += bench/compare bench/scaling bench/memory
 bench_compare_SOURCES = bench/bench.h bench/bench.c bench/limit.c \
 	bench/limit_kernels.inc bench/dispatch.c bench/bandwidth.c bench/rows.c \
@@ -14,8 +14,8 @@ bench_compare_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_compare_LDADD = libtenon.la
 if HAVE_JANSSON
-# The groups whose workloads stand in files. The makers of layers and optimizers
-# are those of the golden tests.
+# The groups whose workloads are rows of files. The functions that make layers and
+# optimizers are shared with the golden tests.
 bench_compare_SOURCES += bench/table.h bench/table.c bench/layers.c \
 	bench/optimizers.c tests/golden/layer.h tests/golden/layer.c \
 	tests/golden/parametrized.c \
@@ -64,13 +64,14 @@ noinst_PROGRAMS += bench/cuda
 bench_cuda_SOURCES = bench/cuda.c
 bench_cuda_LDADD = libtenon.la $(TN_LIBS)
 
-# sass.py runs it, on the driver of tests/sim.
+# sass.py runs this program on the simulated driver in tests/sim.
 noinst_PROGRAMS += bench/sass_cases
 bench_sass_cases_SOURCES = bench/sass_cases.c bench/models.h bench/models.c
 bench_sass_cases_LDADD = libtenon.la $(TN_LIBS)
 endif
 
-# lanes.c is compiled by hand, once for each width, as its head says.
+# lanes.c is not built here: it is compiled by hand with the commands in its opening
+# comment.
 EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compile.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/compare_layers.py \
 	bench/layers.tsv bench/optimizers.tsv bench/libtorch.cpp bench/memory.py bench/language.py bench/start_onnx.py bench/onnx.py bench/char_gpt.py bench/chart.awk

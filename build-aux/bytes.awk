@@ -1,9 +1,9 @@
-# bytes.awk: a file packed by gzip as C, from the numbers that od prints:
+# bytes.awk: converts a gzip file, as the numbers that od prints, to C source:
 #
 #   gzip -9nc texts | od -An -v -tu1 |
 #       awk -v name=tn__source_texts -v header=source/device_text.h -f bytes.awk
 #
-# defines name_packed[] and name_packed_bytes, and for the unpacked text the buffer
+# This defines name_packed[] and name_packed_bytes, and for the unpacked text the buffer
 # name_unpacked[] and name_unpacked_bytes. Its size is in the last four bytes.
 
 BEGIN {

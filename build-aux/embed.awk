@@ -1,25 +1,27 @@
-# embed.awk: text files as C. Run with LC_ALL=C:
+# embed.awk: converts text files to C source. Run it with LC_ALL=C:
 #
 #   awk -v list=tn__math_text -v header=kernel/math/mathtext.h -v folder=math/ \
 #       -v comment='#' -f embed.awk a.def b.def > out.c
 #
-# gives tn__math_text[], which the header declares: a list of a file's name
-# (behind the folder's) and its text, ended by two NULL. Comments, from the
-# character to the line's end, are left out; with comment=C those of C, and with
-# them blanks that say nothing. Characters, not a string: compilers
-# need not take a string longer than 4095 characters.
+# This defines the array tn__math_text[], which the header declares. The array has
+# two elements for each file: its path (`folder` and the file's name) and its text.
+# Two NULLs end it. `comment` is the character that begins a comment; comments are
+# omitted. With comment=C, comments in C's syntax and unnecessary blanks are
+# omitted. Texts are arrays of characters, because a C compiler need not accept a
+# string literal of more than 4095 characters.
 #
-# With -v form=text the result is not C but one text, for build-aux/bytes.awk:
-# for each file a NUL, its name, a NUL and its text.
+# With -v form=text the output is one text, for build-aux/bytes.awk. For each file
+# it has a NUL, the file's path, a NUL, and the file's text.
 
 function end_of_file() {
     if (count && form != "text")
         print "    0};"
 }
 
-# The line without comments of C, blanks at its ends and all but one of those
-# that stand together; none around these operators, but in directives, where one
-# may end a macro's name. No string of the texts minds.
+# Returns the line without C comments and without unnecessary blanks: those at its
+# ends, all but one of several adjacent blanks, and those around the operators
+# below. Preprocessor directives keep the latter, because a blank ends a macro's
+# name. Strings lose blanks too; the strings in these texts do not depend on them.
 function squeezed(line,    out, at) {
     out = ""
     while (line != "") {

@@ -1,5 +1,6 @@
-# operators.awk: the operator reference, docs/operators.md, from the operator
-# table, the list of wider tolerances and that of what runs on the host.
+# operators.awk: writes the operator reference, docs/operators.md. Its input is the
+# list of operators with wider tolerances, the list of operators that run on the
+# host, and the operator table:
 #
 #   awk -f needs.awk -f operators.awk \
 #       tests/golden/looser.def tests/golden/host.def lib/ops/*/*.def
@@ -16,7 +17,8 @@ BEGIN {
     autocast["f32_not_f16"] = "in float32; an error with autocast to float16"
     autocast["widest"] = "in the widest dtype of its tensors"
 }
-# A row that was read becomes text of its family, or of the inner ones.
+# Formats the row that was read, and appends the text to that of its family, or to
+# that of the inner operators.
 function finish(    name, text, names, n, i, wider)
 {
     if (line["op"] == "")
@@ -63,7 +65,7 @@ function finish(    name, text, names, n, i, wider)
     split("", line)
     last = ""
 }
-# The row's lines of that word, as items of a list.
+# Returns the row's lines that begin with the word `key`, as items of a list.
 function needs(key,    text, n, i, part)
 {
     n = split(line[key], part, "; ")
@@ -94,7 +96,8 @@ function gradient()
     return "a rule in C (lib/autograd)"
 }
 
-# LOOSER("names" "more names", dtype, relative, absolute, reason): of some lines.
+# Reads one call LOOSER("names" "more names", dtype, relative, absolute, reason),
+# which may have several lines.
 function wider(text,    names, rest, part, name, n, i)
 {
     sub(/^LOOSER\(/, "", text)

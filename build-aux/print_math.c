@@ -1,8 +1,8 @@
-/* print_math.c: writes backends/cpu/simd/math_routines.inc: the functions of the
- * kernel language as C, but for the rare ones, and the rows of the table by
- * which an executor finds them. Runs on the machine that builds, from the
- * library's own parser and typer, so that what is shipped cannot differ from
- * the definitions. */
+/* print_math.c: writes backends/cpu/simd/math_routines.inc. That file has the
+ * mathematical functions of the kernel language as C, except the rare ones, and
+ * the table by which the CPU plugin finds them. This program runs on the build
+ * machine. It uses the library's own parser and typer, so the C functions cannot
+ * differ from the definitions. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -13,7 +13,8 @@
 
 enum { NARROW, WHOLE, WIDE };
 
-/* The widest values inside: of 4 bytes, int64, or float64. */
+/* Returns the widest type of a value in the function: NARROW is any type of 4
+ * bytes or less, WHOLE is int64, WIDE is float64. */
 static int width_of(const tn_kernel_fn *fn)
 {
     int width = NARROW;
@@ -25,7 +26,7 @@ static int width_of(const tn_kernel_fn *fn)
     return width;
 }
 
-/* Of the functions that are not rare, those of a width. */
+/* Prints the table rows of the functions of one width that are not rare. */
 static void print_rows(const char *name, int count, int width)
 {
     printf("#define %s \\\n", name);
@@ -45,7 +46,7 @@ int main(void)
     int count = tn__math_fn_count();
     for (int i = 0; i < count; i++) {
         const tn_kernel_fn *fn = tn__math_fn_at(i);
-        /* Those that are rare may be called by others. */
+        /* A rare function is printed too, because others may call it. */
         char *text = fn ? tn__fn_print_c(fn, !tn__math_fn_is_rare(i)) : NULL;
         if (!text)
             break;

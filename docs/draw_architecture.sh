@@ -1,15 +1,17 @@
 #!/bin/sh
-# draw_architecture.sh: draws architecture.svg, the map of the rooms.
+# draw_architecture.sh: draws architecture.svg, the map of the folders of lib/,
+# which the documents call rooms, and of the plugins.
 #
 #     sh docs/draw_architecture.sh >docs/architecture.svg
 #
-# The rooms and their ranks are those of tests/test_layers.sh, which checks the
-# includes; one that is missing in the picture, or stands above a room of higher
-# rank, is an error. What a room is for comes from the table in architecture.md.
-# The plugins are the folders of backends/ and plugins/ that have a manifest.
+# The rooms and their ranks come from tests/test_layers.sh, which checks that a
+# room includes only rooms of lower rank. The purpose of each room comes from the
+# table in architecture.md. Plugins are the folders of backends/ and plugins/ that
+# have a manifest. It is an error if the picture lacks a room, or shows a room
+# above one of higher rank.
 cd "$(dirname "$0")/.." || exit 1
 {
-    # "rank ROOM NUMBER", from the two lists of tests/test_layers.sh
+    # prints "rank ROOM NUMBER" for the two lists of rooms in tests/test_layers.sh
     awk '/rank\[order\[i\]\] = / && !/room_of/ {
             step = $0 ~ /= i/
             n = split(list, room, " ")
@@ -23,7 +25,7 @@ cd "$(dirname "$0")/.." || exit 1
             list = list substr(line, RSTART + 1, RLENGTH - 2)
             if (line ~ /order, " "\)/) within = 0
         }
-        match($0, /rank\["(train|lm|onnx|media)"\] = /) {
+        match($0, /rank\["(train|lm|onnx|media|dist|parallel)"\] = /) {
             split($0, part, "\""); sub(/.*= /, ""); print "rank", part[2], $0
         }' \
         tests/test_layers.sh
@@ -34,7 +36,8 @@ cd "$(dirname "$0")/.." || exit 1
     for manifest in backends/*/tn_*.conf plugins/*/tn_*.conf; do
         echo "plugin ${manifest%/*}"
     done
-    # "idea ROOM TEXT": the first sentence of the second column
+    # prints "idea ROOM TEXT", where TEXT is the room's purpose: the first sentence
+    # of the second column of the table
     awk -F '|' '/^\| room/ { on = 1; next } on && !/^\|/ { exit }
         on && $2 ~ /`/ {
             gsub(/[` ,]+/, " ", $2); sub(/^ */, "", $3); sub(/ *$/, "", $3)
@@ -50,7 +53,7 @@ $1 == "idea" { name = $2; sub(/^idea [^ ]* /, ""); idea[name] = $0 }
 
 function escaped(s) { gsub(/&/, "\\&amp;", s); gsub(/</, "\\&lt;", s); return s }
 
-# A box with a bold name, and below it, in small letters, what it is.
+# Draws a box with a bold name, and below the name the text in small letters.
 function box(name, text, x, y, w, h, class,    words, n, i, line, k, lines) {
     printf "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" " \
            "rx=\"6\"/>\n", class, x, y, w, h
@@ -77,7 +80,7 @@ function fail(why) {
     failed = 1
 }
 
-# A room of lib; level: the storey, from 1 at the bottom.
+# Draws a room of lib. level is its level in the picture; 1 is the lowest.
 function draw_room(name, x, y, w, h, level) {
     if (!(name in there)) fail("lib/" name " is not there")
     if (!(name in rank)) fail("tests/test_layers.sh has no rank of " name)
@@ -89,7 +92,7 @@ function draw_room(name, x, y, w, h, level) {
 END {
     left = 16; width = 828
     print "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" " \
-          "height=\"680\" viewBox=\"0 0 860 680\" font-family=\"sans-serif\" " \
+          "height=\"696\" viewBox=\"0 0 860 696\" font-family=\"sans-serif\" " \
           "font-size=\"15\">"
     print "<title>The rooms of Tenon</title>"
     print "<style>"
@@ -116,10 +119,10 @@ END {
         box(out[i], i == 2 ? "programs, on public headers" : "", \
             left + (i - 1) * 279, y, 270, 44, "out")
     y += 52
-    n = split("train lm onnx media", storey, " ")
+    n = split("train lm onnx media dist parallel", storey, " ")
     for (i = 1; i <= n; i++)
-        draw_room(storey[i], left + (i - 1) * 209, y, 201, 50, 8)
-    y += 58
+        draw_room(storey[i], left + (i - 1) * 139.3, y, 131, 66, 8)
+    y += 74
     n = split("nn optim distributions", storey, " ")
     for (i = 1; i <= n; i++)
         draw_room(storey[i], left + (i - 1) * 279, y, 270, 50, 7)

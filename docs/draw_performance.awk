@@ -1,14 +1,15 @@
-# draw_performance.awk: draws performance.svg, PyTorch's time over Tenon's.
+# draw_performance.awk: draws performance.svg, which shows PyTorch's time divided by
+# Tenon's.
 #
 #     awk -f docs/draw_performance.awk docs/performance.tsv >docs/performance.svg
 #
-# To use a new run, convert what bench/compare --json wrote to such a table:
+# To use a new run, convert the output of bench/compare --json to such a table:
 #
 #     awk -v table=1 -f docs/draw_performance.awk run.json >docs/performance.tsv
 #
-# Each row of the picture is a family of workloads: a grey line from the least to
-# the greatest ratio to the faster of PyTorch's two eager columns (to the edge where
-# it is longer), and a mark for the median of each way to run PyTorch.
+# Each row of the picture is a family of workloads. A grey line shows the range of
+# the ratios to the faster of PyTorch's two eager columns, cut at the edge of the
+# picture. A mark shows the median for each way to run PyTorch.
 
 BEGIN {
     FS = "\t"
@@ -17,7 +18,7 @@ BEGIN {
     label["tuned"] = "eager, cached malloc"
     label["compiled"] = "torch.compile"
     label["libtorch"] = "libtorch (C++)"
-    # Rows, in order: title, and the groups of bench/compare in it.
+    # The rows of the picture in order: each has a title and groups of bench/compare.
     families = split("Call of an operator: dispatch|" \
                      "Elementwise, sum, softmax: bandwidth rows|" \
                      "Special functions: special|" \
@@ -40,13 +41,13 @@ BEGIN {
 
 # ---- input: a table, or the JSON of bench/compare -----------------------------
 
-# The median of `who` on this line of JSON; 0 if it was not measured.
+# Returns the median of `who` on this line of JSON, or 0 if it was not measured.
 function median_of(who,    at) {
     at = index($0, "\"" who "\": {\"median_ns\": ")
     return at ? substr($0, at + length(who) + 17) + 0 : 0
 }
 
-# The text of a field of this line of JSON.
+# Returns the text of a field of this line of JSON.
 function text_of(field,    at, rest) {
     at = index($0, "\"" field "\": \"")
     if (!at)
@@ -55,7 +56,8 @@ function text_of(field,    at, rest) {
     return substr(rest, 1, index(rest, "\"") - 1)
 }
 
-# Adds one workload; ratio[] holds PyTorch's time over Tenon's by way.
+# Adds one workload. ratio[] has PyTorch's time divided by Tenon's for each way to
+# run PyTorch.
 function add(group, workload,    f, w, best) {
     if (table) {
         printf "%s\t%s", group, workload
@@ -109,7 +111,7 @@ NF == 6 && $1 != "group" {
 
 # ---- the picture --------------------------------------------------------------
 
-# The median of the ratios of family f by way w.
+# Returns the median of the ratios of family f for way w of running PyTorch.
 function median(f, w,    n, i, j, x, sorted) {
     n = values[f, w]
     for (i = 1; i <= n; i++) {
@@ -127,18 +129,19 @@ function escaped(s) {
     return s
 }
 
-# The x of a ratio, clamped to the axis.
+# Returns the x coordinate of a ratio, clamped to the axis.
 function place(r) {
     r = r < low ? low : r > high ? high : r
     return left + width * log(r / low) / log(high / low)
 }
 
-# A number with two significant digits, or as an integer from 10 on.
+# Formats a number with two significant digits, or as an integer if it is at least
+# 10.
 function short(r) {
     return r >= 10 ? sprintf("%.0f", r) : sprintf("%.1f", r)
 }
 
-# The mark of way w at (x, y): circle, ring, diamond, square.
+# Draws the mark of way w at (x, y): a circle, ring, diamond or square.
 function mark(w, x, y) {
     if (w == 1)
         printf "<circle class=\"w1\" cx=\"%.1f\" cy=\"%d\" r=\"5\"/>\n", x, y

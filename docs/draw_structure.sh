@@ -1,14 +1,14 @@
 #!/bin/sh
-# draw_structure.sh: draws structure.svg, the folders of sources before and
-# after the rooms were split, from the counts in structure.txt.
+# draw_structure.sh: draws structure.svg, which compares the sizes of the source
+# folders before and after large folders were split. Reads structure.txt.
 #
 #     sh docs/draw_structure.sh >docs/structure.svg
 #     sh docs/draw_structure.sh --count LABEL CIRCLES
 #
-# The second form prints the counts of this tree under LABEL, for
-# structure.txt: for each folder of lib, backends and plugins the number of its
-# sources (.c, .h, .inc), their lines, the lines of the longest one, and the
-# lines of those listed in the file CIRCLES (as tests/circles.txt).
+# The second form prints the counts of this tree under LABEL, for structure.txt.
+# For each folder of lib, backends and plugins it prints the number of sources (.c,
+# .h, .inc), their lines, the lines of the longest source, and the lines of the
+# sources that the file CIRCLES lists (in the format of tests/circles.txt).
 if [ "$1" = --count ]; then
     cd "$(dirname "$0")/.." || exit 1
     echo "state $2"

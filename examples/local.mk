@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 noinst_PROGRAMS += \
 	examples/tensors \
 	examples/device_rules \
@@ -15,7 +15,10 @@ noinst_PROGRAMS += \
 	examples/onnx_classify \
 	examples/onnx_detect \
 	examples/image_folder \
-	examples/spectrogram
+	examples/spectrogram \
+	examples/ddp
+examples_ddp_SOURCES = examples/ddp.c
+examples_ddp_LDADD = libtenon-parallel.la libtenon.la
 examples_image_folder_SOURCES = examples/image_folder.c
 examples_image_folder_LDADD = libtenon-media.la libtenon.la
 examples_spectrogram_SOURCES = examples/spectrogram.c
@@ -51,7 +54,7 @@ examples_mnist_LDADD = libtenon.la
 
 dist_check_SCRIPTS += tests/test_examples.sh
 
-# Installed as text, to read, copy and build.
+# The sources of the examples are installed as documentation.
 exampledir = $(docdir)/examples
 dist_example_DATA = examples/README.md \
 	$(examples_tensors_SOURCES) \
@@ -69,10 +72,11 @@ dist_example_DATA = examples/README.md \
 	$(examples_onnx_classify_SOURCES) \
 	$(examples_onnx_detect_SOURCES) \
 	$(examples_image_folder_SOURCES) \
-	$(examples_spectrogram_SOURCES)
+	$(examples_spectrogram_SOURCES) \
+	$(examples_ddp_SOURCES)
 
 # The template of a plugin, and the script that copies it. tests/test_install.sh
-# builds a plugin outside this tree with them.
+# uses both to build a plugin outside of the source tree.
 templatedir = $(pkgdatadir)/plugin
 dist_template_DATA = examples/plugin/README.md examples/plugin/plugin.mk
 dist_template_SCRIPTS = examples/plugin/new.sh

@@ -2,48 +2,51 @@
 # gpu.sh: runs all tests and benchmarks that need an NVIDIA GPU, in one command.
 #
 #   tests/gpu.sh [-j N] [-o FOLDER] [PART...]
-#                                          from a built tree, a tarball or a clone
+#                                          runs parts, from a built tree, an unpacked
+#                                          tarball or a clone
 #   tests/gpu.sh -p FILE.tar.gz            packs what the parts need from a built
 #                                          tree, for a machine without compilers
 #                                          (or .tar.xz, a quarter of the size)
-#   tests/gpu.sh -x PART                   that part alone, with its output on stdout
+#   tests/gpu.sh -x PART                   runs one part, and prints its output
 #
-# When a PART ends, its time is in FOLDER/results.md and its output in
-# FOLDER/PART.log; FOLDER/logs.tar.gz has all of them. With -j N, parts that
-# measure no time run at once, each with N processes, since they mostly compile
-# kernels. By default all PARTs run, in this order. A PART may also be the name
-# of a group, each of which takes at most nine minutes with 16 processors:
+# When a PART has ended, its time is in FOLDER/results.md and its output in
+# FOLDER/PART.log. FOLDER/logs.tar.gz has all outputs. Most parts mainly compile
+# kernels. With -j N these run at the same time, each with N processes; parts that
+# measure times run alone. By default all PARTs run, in this order. A PART may also
+# be the name of a group. Each group takes at most nine minutes on 16 processors:
 #   first       device, learn, memcheck, limits
 #   second      programs, bits, golden, suite, plugin, opencl
 #   third       race, bench, profile
 # The parts are:
-#   device      the driver, the GPU, NVRTC, cuBLASLt, as the plugin reports them
-#   learn       the examples: the digits network, by hand and on all GPUs, a GPT
+#   device      what the plugin reports about the driver, the GPU, NVRTC and cuBLASLt
+#   learn       the examples that train: digits, digits on all GPUs, and a GPT
 #   memcheck    compute-sanitizer's memcheck
-#   limits      launches, memory and products compared with direct calls of the
-#               driver and cuBLASLt; attention by our kernels and by cuDNN; products with
-#               weights in blocks (runs alone)
-#   programs    random programs and primitives, with the reference's bits
-#   bits        each operator's samples, with the reference's bits
+#   limits      times of launches, memory and products compared with direct calls of
+#               the driver and cuBLASLt; of attention by Tenon's kernels and by cuDNN;
+#               of products with block-quantised weights (runs alone)
+#   programs    random programs and primitives; results must be bit-identical to
+#               those of the reference plugin
+#   bits        the samples of each operator, likewise
 #   golden      PyTorch's samples of operators, layers, optimizers and training
-#   suite       the test programs of every room but other plugins', on the GPU
+#   suite       all test programs on the GPU, except those of other plugins
 #   plugin      tenon-plugin-check
-#   opencl      programs and golden by the OpenCL of NVIDIA's driver
+#   opencl      the parts programs and golden on the OpenCL of NVIDIA's driver
 #   race        compute-sanitizer's racecheck, initcheck and synccheck
 #   bench       bench/compare with PyTorch on the GPU: first that both train the same
 #               networks, then training and GPT-2 compared with eager PyTorch and
 #               torch.compile, then all other workloads (runs alone)
 #   profile     Nsight Compute's report on the slowest kernels (runs alone)
-# FOLDER (gpu-results) is created. The results belong into docs/gpu.md.
+# FOLDER (default: gpu-results) is created. Copy the results to docs/gpu.md. These
+# environment variables are read, with their defaults in parentheses:
 #
-#   TENON_GPU_BUILD      the built tree (build); where there is none: ./configure
-#                        and make, which need no Autotools in a tarball's tree
+#   TENON_GPU_BUILD      the built tree (build); if it does not exist, it is built by
+#                        configure and make
 #   TENON_GPU_TESTS      the programs of the suite (all): "tests/ops/test_sort ..."
 #   TENON_GPU_SECONDS    the time limit of a part in seconds (none), and
 #   TENON_GPU_TEST_SECONDS  of a program of the suite (none)
-#   TENON_CACHE_DIR      compiled kernels (FOLDER-cache)
-#   TENON_BENCH_PYTHON   a Python with torch (python3); NVIDIA's libraries are those
-#                        of its packages if the machine has no others
+#   TENON_CACHE_DIR      folder for compiled kernels (FOLDER-cache)
+#   TENON_BENCH_PYTHON   a Python with torch (python3); its packages provide NVIDIA's
+#                        libraries if the machine has no others
 #   TENON_BENCH_ARGS     options of bench/compare (--quick for a first look)
 # A part whose tool is missing (compute-sanitizer, torch) is left out, with a
 # message. The exit status is 1 if any part failed.

@@ -1,5 +1,5 @@
-# What belongs to no one room: scripts that look at the tree as a whole, and
-# PyTorch's samples, unpacked in the build tree before the tests run.
+# Build rules of test scripts that check the whole tree, and of PyTorch's samples,
+# which are unpacked to the build folder before the tests run.
 
 EXTRA_DIST += tests/README.md tests/prototypes.awk tests/malloc_faults.h tests/mutate.py \
 	tests/fault_sweep.h \
@@ -27,7 +27,7 @@ dist_check_SCRIPTS += \
 	tests/test_alone.sh \
 	tests/test_quickstart.sh
 
-# At most 2 MB each.
+# Each archive has at most 2 MB.
 golden_samples = \
 	tests/golden/samples_fourier.tar.xz \
 	tests/golden/samples_layers.tar.xz \
@@ -50,10 +50,10 @@ clean-samples:
 	-rm -rf tests/golden/samples tests/lm/tokenizers
 .PHONY: clean-samples
 
-# The tests that find most for their time, to be run while one works: all but
-# those that took more than SHORT_SECONDS of processor time when tests/slow.txt
-# was written. A new test is not in slow.txt, so it is run. short_anyway names
-# slow tests that are worth their time. They start first, so that none runs
+# check-short runs the quick tests, for use during development. It omits the tests
+# that took more than SHORT_SECONDS of processor time when tests/slow.txt was
+# written. A new test is not in slow.txt, so it is run. short_anyway lists slow
+# tests that are run nevertheless. They start first, so that none of them runs
 # alone at the end.
 SHORT_SECONDS = 7
 short_anyway = tests/test_golden.sh

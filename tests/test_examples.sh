@@ -44,6 +44,19 @@ for device in $others; do
         "$(cat "$scratch/accuracy.cpu")" "and the same accuracy"
 done
 
+# Trains by several processes: the same losses, in every digit.
+for n in 1 2 4; do
+    succeeds "ddp trains with $n processes" \
+        timeout 120 tools/tenon run -n $n --no-prefix examples/ddp "$data"
+    cp "$scratch/output" "$scratch/ddp.$n"
+done
+is_str "$(cat "$scratch/ddp.2")" "$(cat "$scratch/ddp.1")" \
+    "two processes print what one prints"
+is_str "$(cat "$scratch/ddp.4")" "$(cat "$scratch/ddp.1")" "four, too"
+is_empty "$(tail -n 1 "$scratch/ddp.1" |
+    awk '!(/^test accuracy: [0-9.]+$/ && $3 >= 0.95)')" \
+    "and at least 95 % of the test digits are known"
+
 # Trains on two devices at the same time, each with a share of each batch. The
 # losses must be the same except for the rounding of sums, which grows from
 # epoch to epoch.

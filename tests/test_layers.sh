@@ -56,13 +56,13 @@ is_empty "$(awk -F '\t' '/^lib\// && $3 { print $1 ": \"" $2 "\"" }' \
 # include itself and rooms with a lower rank. nn, optim and distributions may
 # not include each other; train may include all of them; all four may read
 # JSON, and include base's headers for such rooms: library_lock, nearest,
-# plain. The rooms from graph to dist have the same rank, and each may include
+# plain. The rooms from graph to data have the same rank, and each may include
 # those to its left (data reads files through io). kernel may include only base
 # and the plugin ABI.
 cat >"$scratch/rooms.awk" <<'AWK'
     BEGIN {
         n = split("base json device tensor kernel source ops autograd graph compile trace io " \
-                  "data dist", order, " ")
+                  "data", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = i
         n = split("nn optim distributions", order, " ")
         for (i = 1; i <= n; i++) rank[order[i]] = 20
@@ -72,7 +72,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         for (i = 1; i <= n; i++) room_of[order[i] ".h"] = order[i]
         room_of["types.h"] = room_of["plugin.h"] = "abi"
         room_of["plugin_program.h"] = room_of["plugin_primitives.h"] = "abi"
-        room_of["plugin_extensions.h"] = "abi"
+        room_of["plugin_extensions.h"] = room_of["comm_plugin.h"] = "abi"
         room_of["error.h"] = room_of["options.h"] = "base"
         room_of["schedule.h"] = room_of["grad_scaler.h"] = "optim"
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
@@ -90,6 +90,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
         room_of["chat.h"] = "lm"
         room_of["onnx.h"] = "onnx"
+        room_of["parallel.h"] = "parallel"
         n = split("npy torch_file dlpack safetensors_shards image transform vision sound events curves", media, " ")
         for (i = 1; i <= n; i++) room_of[media[i] ".h"] = "media"
         room_of["tenon.h"] = "all"
@@ -99,6 +100,8 @@ cat >"$scratch/rooms.awk" <<'AWK'
         rank["lm"] = 22
         rank["onnx"] = 22
         rank["media"] = 22
+        rank["dist"] = 22
+        rank["parallel"] = 23
         rank["all"] = 99
     }
     # Returns why room `from` may not depend on room `to`, or "" if it may.
@@ -170,9 +173,10 @@ about() { is_empty "$(grep -E "^($1)" "$scratch/upward")" "$2"; }
 about 'include/' "public headers include only lower ones"
 about 'lib/(base|device|tensor|kernel|ops|autograd)/' \
     "the rooms from base to autograd include downward"
-about 'lib/(graph|trace|io|data|dist)/' \
-    "graph, trace, io, data and dist include downward"
-about 'lib/(nn|optim|train)/' "nn, optim and train use public headers only"
+about 'lib/(graph|trace|io|data)/' \
+    "graph, trace, io and data include downward"
+about 'lib/(nn|optim|train|dist|parallel)/' \
+    "nn, optim, train, dist and parallel use public headers only"
 about 'backends/|plugins/' "plugins include <tenon/plugin.h> only"
 about 'tools/|examples/|bench/' "programs use public headers alone"
 is_empty "$(awk -F '\t' '$2 ~ /^device\/memory\// &&
@@ -227,7 +231,7 @@ AWK
 is_empty "$(cat "$scratch/upward")" \
     "rooms need symbols of lower rooms only"
 
-for built in .libs/libtenon.so .libs/libtenon-lm.so .libs/libtenon-onnx.so .libs/libtenon-media.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
+for built in .libs/libtenon.so .libs/libtenon-lm.so .libs/libtenon-onnx.so .libs/libtenon-media.so .libs/libtenon-parallel.so .libs/libtenon-test.a tenon-1/tn_cpu.so; do
     [ -f "$built" ] || bail_out "$built was not built"
 done
 
@@ -251,7 +255,8 @@ sed -e 's/(.*//' -e 's/[[:space:]]*$//' -e 's/.*[^A-Za-z0-9_]//' |
 grep '^tn_' | sort -u >"$scratch/declared"
 
 { exports .libs/libtenon.so && exports .libs/libtenon-lm.so &&
-    exports .libs/libtenon-onnx.so && exports .libs/libtenon-media.so; } |
+    exports .libs/libtenon-onnx.so && exports .libs/libtenon-media.so &&
+    exports .libs/libtenon-parallel.so; } |
     sort -u >"$scratch/exported"
 is_empty "$(grep -v '^tn_[a-z0-9]' "$scratch/exported")" \
     "libtenon exports only tn_ names"
@@ -268,8 +273,12 @@ is_empty "$(comm -13 "$scratch/exported" "$scratch/declared")" \
     "what TN_API marks is exported"
 
 for plugin in tenon-1/*.so; do
-    is_str "$(exports "$plugin" | tr '\n' ' ')" "tenon_plugin_v1 " \
-        "$(basename "$plugin") exports tenon_plugin_v1 alone"
+    case $plugin in
+    */comm_*) entry=tenon_comm_v1 ;;
+    *) entry=tenon_plugin_v1 ;;
+    esac
+    is_str "$(exports "$plugin" | tr '\n' ' ')" "$entry " \
+        "$(basename "$plugin") exports $entry alone"
     is_empty "$(nm -D --undefined-only "$plugin" | grep -E ' tn_')" \
         "$(basename "$plugin") links nothing of Tenon"
 done

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 bin_PROGRAMS += tools/tenon
 tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
 	tools/tenon_lm.c tools/tenon_lm.h tools/tenon_generate.c \
@@ -6,6 +6,7 @@ tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
 	tools/tenon_onnx.c tools/tenon_onnx.h \
 	tools/tenon_plot.c tools/tenon_plot.h \
 	tools/tenon_program.c tools/tenon_program.h \
+	tools/tenon_run.c tools/tenon_run.h \
 	lib/base/plain.c lib/base/plain.h \
 	lib/json/json.h lib/json/json_read.c
 tools_tenon_CFLAGS = $(AM_CFLAGS) # objects of its own
@@ -15,7 +16,8 @@ dist_check_SCRIPTS += tests/tools/test_tenon.sh
 dist_check_SCRIPTS += tests/tools/test_from_pytorch.sh
 dist_check_SCRIPTS += tests/tools/test_environment.sh
 
-# The conformance kit. Tests use its random programs and primitives, too.
+# The conformance kit (tenon-plugin-check). Tests also use its random programs and
+# primitives.
 check_primitive_sources = \
 	tools/check/by_hand.c tools/check/by_hand.h \
 	tools/check/primitives.c tools/check/primitives.h \
@@ -24,6 +26,7 @@ check_primitive_sources = \
 	tools/check/check_attention.c tools/check/check_attention.h \
 	tools/check/check_lapack.c tools/check/check_lapack.h \
 	tools/check/check_quantised.c tools/check/check_quantised.h \
+	tools/check/check_epilogue.c tools/check/check_epilogue.h \
 	tools/check/operand.c tools/check/operand.h \
 	tools/check/random_source.c tools/check/random_source.h
 check_program_sources = \
@@ -52,6 +55,7 @@ tools_tenon_plugin_check_SOURCES = \
 	tools/check/check_attention.c tools/check/check_attention.h \
 	tools/check/check_lapack.c tools/check/check_lapack.h \
 	tools/check/check_quantised.c tools/check/check_quantised.h \
+	tools/check/check_epilogue.c tools/check/check_epilogue.h \
 	tools/check/operand.c tools/check/operand.h \
 	$(check_program_sources)
 tools_tenon_plugin_check_LDFLAGS = -Wl,--as-needed

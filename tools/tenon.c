@@ -23,6 +23,8 @@
  *                      draws the curves of training runs
  *   tenon program REPORT [-o FILE]
  *                      draws the program of a compiled function
+ *   tenon run -n COUNT PROGRAM [ARGUMENT...]
+ *                      runs PROGRAM as several processes on this machine
  *   tenon help [COMMAND], tenon --help, tenon -h
  *   tenon --version
  *
@@ -39,6 +41,7 @@
 #include "tenon_onnx.h"
 #include "tenon_plot.h"
 #include "tenon_program.h"
+#include "tenon_run.h"
 #include "tenon_tokenize.h"
 #include "tenon_trace.h"
 
@@ -160,6 +163,16 @@ static const struct {
      "TENON_COMPILE_REPORT named a folder, or a file with tn_compiled_text.\n"
      "\n"
      "  -o FILE  the picture; default: REPORT with the ending .svg\n"},
+    {"run", "tenon run -n COUNT [OPTION...] PROGRAM [ARGUMENT...]\n",
+     "Runs PROGRAM as COUNT processes on this machine, which tn_dist_init joins to\n"
+     "a job. Each line of output begins with the rank, as in \"[2] \". When a\n"
+     "process fails, the others are ended, and the exit status is that of the\n"
+     "first one that failed. Rank 0 reads the standard input, unless it is a\n"
+     "terminal.\n"
+     "\n"
+     "  -n COUNT         number of processes, 1 to 256\n"
+     "  --no-prefix      lines as they are\n"
+     "  --grace SECONDS  how long the others may run after a failure (3)\n"},
     {"help", "tenon help [COMMAND]\n",
      "Describes COMMAND, or lists the commands.\n"},
 };
@@ -360,6 +373,10 @@ int main(int count, char **argument)
         status = tenon_plot(count - 2, argument + 2);
     if (strcmp(command, "program") == 0)
         status = tenon_program(count - 2, argument + 2);
+    if (strcmp(command, "run") == 0 &&
+        (status = tenon_run(count - 2, argument + 2)) >= 0)
+        return status; /* the program's own, which may be 2 */
+    status = status < 0 ? 2 : status;
     if (status == 2 && known >= 0)
         print_forms(stderr, known, true);
     else if (status == 2)

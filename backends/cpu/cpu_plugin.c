@@ -18,6 +18,10 @@ static const void *extension(const char *name, uint32_t version)
         return &tn__cpu_lapack_extension;
     if (version == 1 && strcmp(name, "quantised-product") == 0)
         return &tn__cpu_quantised_extension;
+    if (version == 1 && strcmp(name, "epilogue") == 0)
+        return &tn__cpu_epilogue_extension;
+    if (version == 1 && strcmp(name, "launch-list") == 0)
+        return &tn__cpu_list_extension;
     return NULL;
 }
 

@@ -1,5 +1,6 @@
-# What this room adds to the build: see the head of Makefile.am. The routines
-# are compiled once for each instruction set that the plugin may choose.
+# Build rules of this folder, in the form that Makefile.am describes. The
+# routines are compiled once for each instruction set that the plugin may
+# choose.
 
 tenonplugin_LTLIBRARIES += tn_cpu.la
 dist_tenonplugin_DATA += backends/cpu/tn_cpu.conf
@@ -31,8 +32,9 @@ CPU_ROUTINES = \
 	backends/cpu/simd/vector.h \
 	backends/cpu/simd/math_table.c
 
-# The mathematical functions as C, by a program that runs where we build: it is
-# made of the kernel language itself, so a change there prints them anew.
+# The mathematical functions as C. A program that runs on the build machine prints
+# them. It is linked from the sources of the kernel language, so a change of these
+# sources makes the functions again.
 BUILT_SOURCES += backends/cpu/simd/math_routines.inc
 MAINTAINERCLEANFILES += backends/cpu/simd/math_routines.inc
 CLEANFILES += build-aux/print_math
@@ -51,16 +53,18 @@ backends/cpu/simd/math_routines.inc: $(top_srcdir)/build-aux/print_math.c \
 	    $(srcdir)/lib/base/*.c -lpthread -lm
 	$(AM_V_at)build-aux/print_math > $@.part && mv $@.part $@
 
-# Nothing is thrown through the plugin: tables for unwinding would be 70 KB.
+# No exception passes through the plugin, so unwind tables, which take 70 KB, are
+# omitted.
 CPU_PLAIN_FLAGS = -fno-asynchronous-unwind-tables
 CPU_FLAGS = $(TN_CFLAGS) $(TN_WARN_CFLAGS) -O3 -fno-math-errno \
-	-fno-trapping-math $(CPU_PLAIN_FLAGS)
+	-fno-trapping-math $(CPU_PLAIN_FLAGS) $(TN_VECTOR_CFLAGS)
 CPU_CPPFLAGS = -D_GNU_SOURCE -I$(top_srcdir)/include \
 	-I$(top_builddir)/backends/cpu/simd
 
 tn_cpu_la_SOURCES = \
 	backends/cpu/cpu.h backends/cpu/cpu_device.c \
 	backends/cpu/cpu_device.h backends/cpu/cpu_host.c \
+	backends/cpu/cpu_list.c \
 	backends/cpu/cpu_plugin.c backends/cpu/cpu_programs.c \
 	backends/cpu/cpu_programs.h backends/cpu/cpu_thread.c \
 	backends/cpu/cpu_types.c \
@@ -77,6 +81,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/run/fold_rows.c backends/cpu/run/fold_rows.h \
 	backends/cpu/run/hoist.c backends/cpu/run/subrows.c \
 	backends/cpu/run/plan.h backends/cpu/run/plan_fault.c \
+	backends/cpu/run/ready.c backends/cpu/run/ready_code.c \
+	backends/cpu/run/ready_code.h \
 	backends/cpu/run/split_rows.c backends/cpu/run/task.c \
 	backends/cpu/run/task.h backends/cpu/run/tile.c \
 	backends/cpu/run/traffic.c backends/cpu/run/tuning.h \
@@ -94,7 +100,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/jit/native_nodes.c \
 	backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
 	backends/cpu/jit/native_run.h backends/cpu/jit/native_run_folds.c \
-	backends/cpu/jit/native_runner.h backends/cpu/jit/native_uses.c \
+	backends/cpu/jit/native_runner.h backends/cpu/jit/native_target.c \
+	backends/cpu/jit/native_uses.c \
 	backends/cpu/jit/native_variants.c \
 	backends/cpu/jit/x86.c backends/cpu/jit/x86.h \
 	backends/cpu/simd/family.c backends/cpu/simd/isa.c \
@@ -108,7 +115,8 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/prim/sort_orders.inc \
 	backends/cpu/ext/cpu_attention.c backends/cpu/ext/cpu_lapack.c \
 	backends/cpu/ext/cpu_pool.c backends/cpu/ext/cpu_pool.h \
-	backends/cpu/ext/cpu_quantised.c \
+	backends/cpu/ext/cpu_quantised.c backends/cpu/ext/cpu_epilogue.c \
+	backends/cpu/epilogue.c backends/cpu/epilogue.h \
 	backends/cpu/ext/cpu_pool_max.c backends/cpu/ext/cpu_pool_mean.c \
 	backends/cpu/ext/cpu_pool_windows.c \
 	backends/cpu/ext/conv/cpu_conv.h backends/cpu/ext/conv/conv_grid.c \
@@ -130,11 +138,13 @@ noinst_LTLIBRARIES += libtn_cpu_generic.la
 libtn_cpu_generic_la_SOURCES = $(CPU_ROUTINES)
 libtn_cpu_generic_la_CPPFLAGS = $(CPU_CPPFLAGS) -DTN_CPU_SET=generic
 libtn_cpu_generic_la_CFLAGS = $(CPU_FLAGS)
-# BUILT_SOURCES are made first by `make all` alone; `make tn_cpu.la` needs this.
+# Only `make all` makes BUILT_SOURCES first, so `make tn_cpu.la` needs this
+# dependency.
 $(libtn_cpu_generic_la_OBJECTS): backends/cpu/simd/math_routines.inc
 
 if HAVE_X86_64
-# Here generic serves processors of before 2013 alone: a third of the size.
+# On x86-64 only processors from before 2013 use the generic routines. Without
+# vectorisation (TN_CPU_PLAIN) these have a third of the size.
 libtn_cpu_generic_la_CPPFLAGS += -DTN_CPU_PLAIN
 noinst_LTLIBRARIES += libtn_cpu_v3.la libtn_cpu_v4.la
 tn_cpu_la_LIBADD += libtn_cpu_v3.la libtn_cpu_v4.la

@@ -319,6 +319,7 @@ extern const tn_graph_replay_extension tn__cuda_graph_replay;
 /* ---- Tenon's own kernels (cuda_launch.c) --------------------------------- */
 
 extern const tn_quantised_product_extension tn__cuda_quantised;
+extern const tn_epilogue_extension tn__cuda_epilogue;
 tn_status tn__cuda_conv_own(tn_queue *queue, const tn_conv_args *args);
 tn_status tn__cuda_attention_own(tn_queue *queue,
                                  const tn_attention_args *attention);

@@ -18,6 +18,8 @@ static const void *extension(const char *name, uint32_t version)
         return &tn__cuda_lapack;
     if (strcmp(name, "quantised-product") == 0)
         return &tn__cuda_quantised;
+    if (strcmp(name, "epilogue") == 0)
+        return &tn__cuda_epilogue;
     return strcmp(name, "attention") == 0 &&
                    TN_HAS(tn_host, tn__host, plan_attention) &&
                    tn__host->plan_attention

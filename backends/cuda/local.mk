@@ -1,6 +1,7 @@
-# What this room adds to the build: see the head of Makefile.am. The driver,
-# NVRTC, cuBLASLt, cuDNN and cuSOLVER are opened at run time and declared in
-# cuda_driver.h, cublaslt.h, cudnn.h and cusolver.h: the build needs no toolkit.
+# Build rules of this folder, in the form that Makefile.am describes. The
+# driver, NVRTC, cuBLASLt, cuDNN and cuSOLVER are opened at run time and
+# declared in cuda_driver.h, cublaslt.h, cudnn.h and cusolver.h: the build needs
+# no toolkit.
 
 EXTRA_DIST += backends/cuda/README.md
 if HAVE_CUDA

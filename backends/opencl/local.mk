@@ -1,5 +1,5 @@
-# What this room adds to the build: see the head of Makefile.am. libOpenCL is
-# opened at run time; only its headers are needed here.
+# Build rules of this folder, in the form that Makefile.am describes. libOpenCL
+# is opened at run time; only its headers are needed here.
 
 EXTRA_DIST += backends/opencl/README.md tests/opencl/full.sh
 if HAVE_OPENCL
@@ -22,14 +22,14 @@ tn_opencl_la_SOURCES = $(shared_plugin_sources) \
 tn_opencl_la_LDFLAGS = $(PLUGIN_LINK_FLAGS)
 tn_opencl_la_LIBADD = $(TN_LIBS)
 
-# A driver that crashes, for a test; the OpenCL loader loads it.
+# A driver that crashes. A test lets the OpenCL loader load it.
 check_LTLIBRARIES += crashing_icd.la
 crashing_icd_la_SOURCES = tests/opencl/crashing_icd.c
 crashing_icd_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
 crashing_icd_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
 	-no-undefined
-# A layer that makes calls of the driver fail. Headers have supported layers
-# since 2020.
+# An OpenCL layer (a library between the loader and the driver) that makes calls of
+# the driver fail, for tests. OpenCL's headers have declared layers since 2020.
 if HAVE_OPENCL_LAYERS
 check_LTLIBRARIES += failing_layer.la
 failing_layer_la_SOURCES = tests/opencl/failing_layer.c
@@ -62,7 +62,7 @@ dist_check_SCRIPTS += tests/opencl/test_programs.sh \
 	tests/opencl/test_samples.sh \
 	tests/opencl/test_oclgrind.sh
 
-# All tests; with PoCL they take too long for `make check`.
+# Runs all tests on OpenCL. With PoCL they take too long for `make check`.
 check-opencl-full:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/opencl/full.sh TEST_SECONDS=0
 endif

@@ -234,6 +234,8 @@ tn_status tn__opencl_program_build(tn_plugin_device *device,
                                    const tn_program *program,
                                    tn_built **built);
 void tn__opencl_program_free(tn_plugin_device *device, tn_built *built);
+tn_status tn__opencl_epilogue_takes(tn_plugin_device *device, uint32_t kind);
+tn_status tn__opencl_epilogue(tn_queue *queue, const tn_epilogue_args *args);
 tn_status tn__opencl_conv(tn_queue *queue, const tn_conv_args *conv);
 tn_status
 tn__opencl_quantised_product(tn_queue *queue,

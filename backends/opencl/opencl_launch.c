@@ -255,3 +255,21 @@ PRIMITIVE(tn__opencl_sort, tn__next_sort, tn_sort_args)
 PRIMITIVE(tn__opencl_conv, tn__next_conv, tn_conv_args)
 PRIMITIVE(tn__opencl_quantised_product, tn__next_quantised,
           tn_quantised_product_args)
+
+/* ---- a launch over the result of other work -------------------------------- */
+
+static const tn_epilogue_calls calls = {
+    .matmul = tn__opencl_matmul, .conv = tn__opencl_conv,
+    .quantised_product = tn__opencl_quantised_product,
+    .launch = tn__opencl_launch};
+
+tn_status tn__opencl_epilogue_takes(tn_plugin_device *device, uint32_t kind)
+{
+    (void)device;
+    return tn__epilogue_takes(&calls, kind);
+}
+
+tn_status tn__opencl_epilogue(tn_queue *queue, const tn_epilogue_args *args)
+{
+    return tn__epilogue_run(queue, args, &calls);
+}

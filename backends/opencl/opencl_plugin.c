@@ -189,6 +189,9 @@ static void queue_close(tn_queue *queue)
     call_end(&made, TN_OK);
 }
 
+DRIVER_CALL(epilogue, queue->device,
+            (tn_queue * queue, const tn_epilogue_args *args), (queue, args))
+
 static const void *extension(const char *name, uint32_t version)
 {
     static const tn_conv_extension table = {.size = sizeof table, .run = conv};
@@ -196,8 +199,13 @@ static const void *extension(const char *name, uint32_t version)
         .size = sizeof quantised,
         .takes = quantised_takes,
         .run = quantised_product};
+    static const tn_epilogue_extension epilogues = {
+        .size = sizeof epilogues, .takes = tn__opencl_epilogue_takes,
+        .run = epilogue};
     if (version == 1 && strcmp(name, "quantised-product") == 0)
         return &quantised;
+    if (version == 1 && strcmp(name, "epilogue") == 0)
+        return &epilogues;
     return version == 1 && strcmp(name, "conv") == 0 &&
                    TN_HAS(tn_host, tn__host, plan_conv) && tn__host->plan_conv
                ? &table

@@ -1,5 +1,5 @@
-# What this room adds to the build: see the head of Makefile.am. The files are
-# compiled into each plugin that lists shared_plugin_sources.
+# Build rules of this folder, in the form that Makefile.am describes. The files
+# are compiled into each plugin that lists shared_plugin_sources.
 
 EXTRA_DIST += backends/shared/README.md
 shared_plugin_sources = \
@@ -7,6 +7,7 @@ shared_plugin_sources = \
 	backends/shared/core_table.c \
 	backends/shared/device_list.c \
 	backends/shared/build_source.c \
+	backends/shared/epilogue.c \
 	backends/shared/pending.c \
 	backends/shared/quantised.c backends/shared/quantised_text.c \
 	backends/shared/submit.c

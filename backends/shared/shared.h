@@ -242,4 +242,24 @@ typedef int tn_copy_flat(tn_queue *queue, const tn_copy_args *copy, void *host,
 int tn__copy_rows(tn_queue *queue, const tn_copy_args *copy,
                   tn_copy_flat *flat);
 
+/* ---- epilogues (epilogue.c) ------------------------------------------------ */
+
+/* The plugin's functions for each kind of work of the extension "epilogue", NULL
+ * if it has none, and its function for launches. */
+typedef struct tn_epilogue_calls {
+    tn_status (*matmul)(tn_queue *queue, const tn_matmul_args *args);
+    tn_status (*conv)(tn_queue *queue, const tn_conv_args *args);
+    tn_status (*product)(tn_queue *queue, const tn_product_args *args);
+    tn_status (*attention)(tn_queue *queue, const tn_attention_args *args);
+    tn_status (*quantised_product)(tn_queue *queue,
+                                   const tn_quantised_product_args *args);
+    tn_status (*launch)(tn_queue *queue, tn_built *built,
+                        const tn_launch *launch);
+} tn_epilogue_calls;
+
+/* Implement the extension's functions. */
+tn_status tn__epilogue_takes(const tn_epilogue_calls *calls, uint32_t kind);
+tn_status tn__epilogue_run(tn_queue *queue, const tn_epilogue_args *args,
+                           const tn_epilogue_calls *calls);
+
 #endif

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 noinst_PROGRAMS += \
 	examples/programs/char_lstm \
 	examples/programs/cnn \
@@ -42,8 +42,8 @@ examples_programs_tables_and_images_LDADD = libtenon.la
 examples_programs_unet_SOURCES = examples/programs/unet.c
 examples_programs_unet_LDADD = libtenon.la
 
-# In C++, so only `make check` builds it: `make` needs no C++ compiler. It is no
-# test by itself.
+# server is written in C++. Only `make check` builds it, so that `make` needs no C++
+# compiler. Test scripts run it; it is not a test by itself.
 EXTRA_PROGRAMS = examples/programs/server
 check_DATA += examples/programs/server$(EXEEXT)
 CLEANFILES += examples/programs/server$(EXEEXT)
@@ -54,7 +54,7 @@ examples_programs_server_LDFLAGS = -pthread
 dist_check_SCRIPTS += tests/test_programs.sh tests/test_larger_programs.sh
 EXTRA_DIST += tests/programs.sh
 
-# Installed as text, to read, copy and build.
+# The sources of the programs are installed as documentation.
 programdir = $(exampledir)/programs
 dist_program_DATA = examples/programs/README.md \
 	$(examples_programs_char_lstm_SOURCES) \

@@ -81,6 +81,12 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
  *                TN_ERR_STATE and names the operator. Memory for two copies of
  *                these tensors is needed
  *   fuse         false keeps every launch as it was recorded
+ *   memory       how much memory temporary tensors should need: below 1, a part of
+ *                what the function needs at one time, otherwise bytes. To need
+ *                less, a program computes results of element-wise and row kernels
+ *                again in the backward pass instead of keeping them. If the target
+ *                cannot be reached, the program needs as little as was found. 0
+ *                computes nothing again
  *   name         a name for messages; NULL: "compiled function". It is copied
  *   keep         an object to which the compiled function holds a reference, such
  *                as the model that the function calls. Any object of Tenon */
@@ -88,6 +94,7 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
     X(int64_t, plans, 8)                                                      \
     X(int64_t, check_every, 0)                                                \
     X(bool, fuse, true)                                                       \
+    X(double, memory, 0)                                                      \
     X(const char *, name, NULL)                                               \
     X(void *, keep, NULL)
 TN_OPTIONS_STRUCT(tn_compile, TN_COMPILE_OPTIONS_LIST);
@@ -143,6 +150,8 @@ typedef struct tn_compiled_counts {
                            * exist at the same time: no arena can be smaller */
     int64_t eager_bytes;  /* total size of all temporary tensors that the
                            * recorded work had */
+    int64_t peak_bytes;   /* the largest total size of those that existed at the
+                           * same time */
 } tn_compiled_counts;
 
 /* Fills *counts. Fails with TN_ERR_ARGUMENT if an argument is NULL or counts->size

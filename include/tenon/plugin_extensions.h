@@ -22,7 +22,8 @@ extern "C" {
 #define TN_EXTENSION_MAP(X)                                                   \
     X(conv, "conv") X(pool, "pool") X(graph_replay, "graph-replay")           \
     X(attention, "attention") X(product, "product") X(lapack, "lapack")       \
-    X(quantised_product, "quantised-product")
+    X(quantised_product, "quantised-product") X(epilogue, "epilogue")         \
+    X(launch_list, "launch-list")
 
 /* Names reserved for later versions (docs/abi.md describes them). A plugin
  * returns NULL for them today, and must not give them another meaning. */
@@ -129,8 +130,8 @@ typedef struct tn_pool_extension {
 } tn_pool_extension;
 
 /* "graph-replay", version 1: records a sequence of launches, primitives, copies
- * on the device, and runs of "attention", "conv", "product" and
- * "quantised-product", and submits it as one. Between begin and end, work given
+ * on the device, and runs of "attention", "conv", "product",
+ * "quantised-product" and "epilogue", and submits it as one. Between begin and end, work given
  * to the queue is recorded and not executed. Meanwhile nothing waits for the
  * queue, no event is recorded on it, and host memory is not copied. The core
  * has run the same work before, so kernels are compiled. run submits the
@@ -416,6 +417,100 @@ typedef struct tn_quantised_product_extension {
     tn_status (*run)(tn_queue *queue, const tn_quantised_product_args *args);
 } tn_quantised_product_extension;
 
+/* "epilogue", version 1: one call for work (a product, a convolution or an
+ * attention) and for the launch that reads its result, such as bias,
+ * activation, scale and shift, the sum with another tensor, or a normalization
+ * of rows. run does what two calls would do, with the same bits:
+ *
+ *   1. the work: what the plugin's function for this kind does with `work`. The
+ *      result is rounded to its dtype and stored;
+ *   2. the launch: what plugin->launch(queue, built, launch) does.
+ *
+ * The plugin may launch a part of the iteration space as soon as the work is
+ * done for this part, while the result is in registers or in a cache. The core
+ * guarantees that the bits are then the same:
+ *   - The result is operand `operand` of the launch: c of MATMUL, PRODUCT and
+ *     QUANTISED_PRODUCT, out of ATTENTION and CONV, which are FORWARD. The
+ *     operand has the result's buffer, and its strides lead to each element of
+ *     the result once.
+ *   - The dimensions of the launch are those of the result, (batch.., m, n),
+ *     (batch, heads, queries, values) or (count, out_channels, h, w), in their
+ *     order, without some of size 1. A dimension of the result may be several
+ *     dimensions of the launch: dimension d of the launch is a part of
+ *     dimension of[d] of the result. of[] never decreases.
+ *   - The launch writes no memory that the work reads. Its other operands share
+ *     no memory with what the work writes, unless they are the result itself,
+ *     element for element.
+ *   - The launch has no operand with indices, so it has no index faults.
+ *
+ * work and launch have the tag of the call. run declines as the function for
+ * this kind does. If the work succeeds, the launch is not declined. */
+enum {
+    TN_EPILOGUE_MATMUL, /* the primitive matmul */
+    TN_EPILOGUE_CONV,
+    TN_EPILOGUE_PRODUCT,
+    TN_EPILOGUE_ATTENTION,
+    TN_EPILOGUE_QUANTISED_PRODUCT,
+    TN_EPILOGUE_END
+};
+typedef struct tn_epilogue_args {
+    uint32_t size, kind; /* TN_EPILOGUE_... */
+    const void *work;    /* tn_matmul_args, tn_conv_args and so on, by kind */
+    const tn_program *program; /* of which `built` was made */
+    tn_built *built;
+    const tn_launch *launch;
+    uint32_t operand, reserved;
+    uint8_t of[TN_MAX_NDIM]; /* for each dimension of the launch */
+    uint64_t tag;
+} tn_epilogue_args;
+
+/* Returns 1 if this header has the kind, else 0. */
+static inline int tn_epilogue_is_known(const tn_epilogue_args *args)
+{
+    return args->kind < TN_EPILOGUE_END;
+}
+
+typedef struct tn_epilogue_extension {
+    uint32_t size, reserved;
+    /* Returns TN_OK if run supports this kind of work on each queue of the
+     * device. Computes nothing. */
+    tn_status (*takes)(tn_plugin_device *device, uint32_t kind);
+    tn_status (*run)(tn_queue *queue, const tn_epilogue_args *args);
+} tn_epilogue_extension;
+
+/* "launch-list", version 1: launches that are run many times, in one call.
+ *
+ * prepare plans `count` launches, at least 1. No launch writes what another one
+ * reads or writes, so a device may run them at the same time or in any order.
+ * Each result has the same bits as that of plugin->launch. Nothing is
+ * computed.
+ *
+ * Until release, the launches, with all that they point to, stay at their
+ * addresses. Before each run the core may change, in place, the buffer and the
+ * offset of operands, and the values of parameters; nothing else. Whether an
+ * operand begins at the address of another operand of its launch does not
+ * change.
+ *
+ * An index fault is reported like that of plugin->launch, with the run's tag;
+ * the tags of the launches are not used. If several launches have index faults,
+ * it is that of one of them. All launches are still done.
+ *
+ * One run of a list is in progress at a time, and none during release. Work
+ * that an earlier run submitted may still be in progress. */
+typedef struct tn_launch_item {
+    tn_built *built;
+    const tn_launch *launch;
+} tn_launch_item; /* closed */
+typedef struct tn_launch_list tn_launch_list;
+typedef struct tn_launch_list_extension {
+    uint32_t size, reserved;
+    /* Copies item[0 .. count). After a failure *list is unchanged. */
+    tn_status (*prepare)(tn_queue *queue, const tn_launch_item *item,
+                         uint32_t count, tn_launch_list **list);
+    tn_status (*run)(tn_queue *queue, tn_launch_list *list, uint64_t tag);
+    void (*release)(tn_plugin_device *device, tn_launch_list *list);
+} tn_launch_list_extension;
+
 /* The minimum sizes of these structs. They never change (see plugin.h). */
 #define TN_CONV_ARGS_SIZE_1_0 TN_END(tn_conv_args, tag)
 #define TN_CONV_EXTENSION_SIZE_1_0 TN_END(tn_conv_extension, run)
@@ -433,6 +528,10 @@ typedef struct tn_quantised_product_extension {
     TN_END(tn_quantised_product_args, tag)
 #define TN_QUANTISED_PRODUCT_EXTENSION_SIZE_1_0                               \
     TN_END(tn_quantised_product_extension, run)
+#define TN_EPILOGUE_ARGS_SIZE_1_0 TN_END(tn_epilogue_args, tag)
+#define TN_EPILOGUE_EXTENSION_SIZE_1_0 TN_END(tn_epilogue_extension, run)
+#define TN_LAUNCH_LIST_EXTENSION_SIZE_1_0                                     \
+    TN_END(tn_launch_list_extension, release)
 
 #ifdef __cplusplus
 }

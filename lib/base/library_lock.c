@@ -17,9 +17,10 @@ static void give(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The handlers run before those of libtenon's locks, which are registered when
- * the first tensor is made: so a thread that holds this lock and needs one of
- * libtenon's can finish. */
+/* libtenon registers the fork handlers of its own locks earlier, when the first
+ * tensor is made. Handlers that run before a fork run in reverse order of
+ * registration, so fork takes this lock before those of libtenon. A thread that
+ * holds this lock and needs a lock of libtenon can therefore finish first. */
 static void watch_forks(void)
 {
     pthread_atfork(take, give, give);

@@ -5,8 +5,8 @@
 #ifndef TN_LIB_BASE_LIBRARY_LOCK_H
 #define TN_LIB_BASE_LIBRARY_LOCK_H
 
-/* Between the two calls, which do not nest, a thread is not cancelled. It must
- * not fork, nor run functions of the program. */
+/* Between the two calls the calling thread cannot be cancelled. It must not
+ * fork and must not call functions of the program. The calls do not nest. */
 void tn__library_lock(void);
 void tn__library_unlock(void);
 

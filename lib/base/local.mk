@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/base/platform.c lib/base/platform.h \
 	lib/base/error.c lib/base/error.h lib/base/error_handler.c \

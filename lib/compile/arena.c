@@ -1,5 +1,6 @@
-/* arena.c: places temporary values in one block of memory: the largest value
- * first, each at the lowest place that no value has during its lifetime. */
+/* arena.c: places temporary values in one block of memory: one after the other,
+ * each at the lowest place that no value has during its lifetime. Which order needs
+ * least memory depends on the program, so several are tried. */
 #include <compile/arena.h>
 
 #include <base/memory.h>
@@ -16,7 +17,7 @@ static bool meet(const tn__lifetime *x, const tn__lifetime *y)
     return x->bytes && y->bytes && x->first <= y->last && y->first <= x->last;
 }
 
-/* Values in the order in which they are placed. */
+/* The values in the order in which they are placed. */
 static int larger_first(const void *a, const void *b)
 {
     const tn__lifetime *x = *(tn__lifetime *const *)a;
@@ -24,6 +25,36 @@ static int larger_first(const void *a, const void *b)
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
     return (x->first > y->first) - (x->first < y->first);
+}
+
+static uint64_t steps_of(const tn__lifetime *x)
+{
+    return x->last - x->first + 1;
+}
+
+static int longer_first(const void *a, const void *b)
+{
+    const tn__lifetime *x = *(tn__lifetime *const *)a;
+    const tn__lifetime *y = *(tn__lifetime *const *)b;
+    return steps_of(x) != steps_of(y) ? (steps_of(x) < steps_of(y) ? 1 : -1)
+                                      : larger_first(a, b);
+}
+
+static int more_first(const void *a, const void *b)
+{
+    const tn__lifetime *x = *(tn__lifetime *const *)a;
+    const tn__lifetime *y = *(tn__lifetime *const *)b;
+    const double of_x = (double)x->bytes * (double)steps_of(x);
+    const double of_y = (double)y->bytes * (double)steps_of(y);
+    return of_x != of_y ? (of_x < of_y ? 1 : -1) : larger_first(a, b);
+}
+
+static int earlier_first(const void *a, const void *b)
+{
+    const tn__lifetime *x = *(tn__lifetime *const *)a;
+    const tn__lifetime *y = *(tn__lifetime *const *)b;
+    return x->first != y->first ? (x->first > y->first ? 1 : -1)
+                                : larger_first(a, b);
 }
 
 static int lower_first(const void *a, const void *b)
@@ -78,26 +109,50 @@ static uint64_t largest_total(const tn__lifetime *value, size_t count,
     return (uint64_t)most;
 }
 
+/* Places all values in one order, and returns the size of the arena. */
+static uint64_t place_all(tn__lifetime **order, size_t count, uint64_t align,
+                          int (*compare)(const void *, const void *))
+{
+    uint64_t arena = 0;
+    qsort(order, count, sizeof *order, compare);
+    for (size_t v = 0; v < count; v++) {
+        place(order, v, order + count, align);
+        const uint64_t end =
+            order[v]->place + rounded(order[v]->bytes, align);
+        arena = end > arena ? end : arena;
+    }
+    return arena;
+}
+
 bool tn__arena_plan(tn__lifetime *value, size_t count, uint64_t align,
                     uint64_t *arena, uint64_t *bound)
 {
+    static int (*const compare[])(const void *, const void *) = {
+        larger_first, more_first, longer_first, earlier_first};
+    enum { ORDERS = sizeof compare / sizeof *compare };
     bool failed;
-    *arena = 0;
     *bound = largest_total(value, count, align, &failed);
     tn__lifetime **order = tn__calloc(2 * count + 1, sizeof *order);
     if (failed || !order) {
         tn__free(order);
         return false;
     }
-    for (size_t v = 0; v < count; v++)
-        order[v] = &value[v];
-    qsort(order, count, sizeof *order, larger_first);
+    size_t used = 0;
     for (size_t v = 0; v < count; v++) {
-        place(order, v, order + count, align);
-        const uint64_t end =
-            order[v]->place + rounded(order[v]->bytes, align);
-        *arena = order[v]->bytes && end > *arena ? end : *arena;
+        value[v].place = 0;
+        if (value[v].bytes)
+            order[used++] = &value[v];
     }
+    int best = 0, last = 0;
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < ORDERS && least > *bound; i++) {
+        *arena = place_all(order, used, align, compare[i]);
+        best = *arena < least ? i : best;
+        least = *arena < least ? *arena : least;
+        last = i;
+    }
+    if (best != last)
+        *arena = place_all(order, used, align, compare[best]);
     tn__free(order);
     return true;
 }

@@ -80,13 +80,16 @@ static bool uses_of_command(tn__capture *c, tn__command *command, memory *all,
 {
     tn__access access[TN__ACCESS_MAX];
     tn__step *step = &c->step[c->step_count++];
-    *step = (tn__step){command, command->what, (uint32_t)c->use_count, 0};
+    *step = (tn__step){.command = command,
+                       .what = command->what,
+                       .first_use = (uint32_t)c->use_count};
     const int accesses = tn__command_accesses(command, access);
     for (int i = 0; i < accesses; i++) {
         memory *m = memory_at(all, count, *access[i].buffer, access[i].low);
         if (!m) {
-            tn__fail(TN_ERR_STATE, "%s uses memory that no tensor of the "
-                     "recording has", command->what);
+            tn__fail(TN_ERR_STATE, "%s uses memory that belongs to no tensor "
+                     "of the recording; this is a fault of the library: report "
+                     "it", command->what);
             return false;
         }
         if (m->value < 0 &&
@@ -217,7 +220,8 @@ static bool analyse(tn__capture *c, tn_tensor *const *in, int in_count,
 {
     const tn__record *record = c->record;
     memory *all = tn__calloc(record->kept_count + 1, sizeof *all);
-    c->step = tn__calloc((size_t)record->count + 1, sizeof *c->step);
+    c->step_room = (size_t)record->count + 1;
+    c->step = tn__calloc(c->step_room, sizeof *c->step);
     c->output = tn__calloc((size_t)out_count + 1, sizeof *c->output);
     bool done = all && c->step && c->output && check_wrapped(record);
     for (size_t i = 0; done && i < record->kept_count; i++) {

@@ -37,6 +37,8 @@ typedef struct tn__captured_value {
     int64_t origin;       /* where the value begins in its buffer, in bytes. For
                            * an INPUT it is the input's element 0 */
     bool written;
+    bool again;           /* a value of the function that is computed once more
+                           * (recompute.c) */
     int bases;            /* how many outputs have a view of the value as their
                            * base */
 } tn__captured_value;
@@ -53,6 +55,9 @@ typedef struct tn__step {
     tn__command *command; /* owned by the record */
     const char *what;     /* the operator */
     uint32_t first_use, use_count;
+    const tn__command *after; /* a command that must run before the step; NULL:
+                               * none but those that its operands need */
+    bool removed;         /* a pass has made the step unnecessary (passes.h) */
 } tn__step;
 
 /* How the function made one of its outputs: a view of a value. */
@@ -72,7 +77,7 @@ typedef struct tn__capture {
     tn__captured_value *value;
     tn__output *output;
     size_t step_count, use_count, value_count, output_count;
-    size_t use_room, value_room;
+    size_t step_room, use_room, value_room;
 } tn__capture;
 
 /* Calls fn as an ordinary call on `device`, and records the device work that it
@@ -98,6 +103,11 @@ tn_status tn__compiled_call(const char *name, tn_device *device,
 /* Returns whether a launch's parameter is a number that each replay repeats: not
  * of a random draw, and not a late number. */
 bool tn__command_param_is_constant(const tn__command *command, uint32_t param);
+
+/* Returns whether two steps of a capture do the same work, with the same numbers,
+ * on operands with the same strides. Their memory is not compared. */
+bool tn__steps_are_equal(const tn__capture *capture, const tn__step *x,
+                         const tn__step *y);
 
 /* Compares two captures of one function with equal inputs. */
 enum {

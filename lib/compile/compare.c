@@ -12,7 +12,7 @@
 typedef struct comparison {
     const tn__capture *a, *b;
     int64_t *value;   /* value[v]: the value of b that is value v of a, or -1 */
-    tn__text *text;
+    tn__text *text;   /* says what differs; may be NULL */
 } comparison;
 
 static const char *name_of(const tn__step *step)
@@ -100,6 +100,8 @@ static int compare_params(const comparison *c, const tn__step *x,
         if (memcmp(&a, &b, sizeof a) == 0 ||
             !tn__command_param_is_constant(p, i))
             continue;
+        if (!c->text)
+            return TN__NUMBERS_DIFFER;
         const char *name =
             (int)i < kernel->param_count && kernel->param[i].name
                 ? kernel->param[i].name : "a number";
@@ -169,7 +171,7 @@ static int compare_number(const comparison *c, const tn__step *x,
                           const char *name, double *a, double *b)
 {
     const bool same = memcmp(a, b, sizeof *a) == 0;
-    if (!same)
+    if (!same && c->text)
         tn__text_add(c->text, "%s: its number %s was %.17g, and is %.17g in the "
                      "next call", name_of(x), name, *a, *b);
     *a = *b = 0;
@@ -217,21 +219,35 @@ static bool same_copy(const tn_copy_args *a, const tn_copy_args *b)
 
 /* ---- captures ------------------------------------------------------------ */
 
+/* Compares the work of two steps of the same kind. */
+static int compare_arguments(const comparison *c, const tn__step *x,
+                             const tn__step *y)
+{
+    if (x->command->kind == TN__WORK_COPY)
+        return same_copy(&x->command->args.copy, &y->command->args.copy)
+                   ? TN__CAPTURES_EQUAL
+                   : TN__CAPTURES_DIFFER;
+    if (x->command->kind != TN__WORK_LAUNCH)
+        return compare_work(c, x, y);
+    return same_launch(x->command, y->command) ? compare_params(c, x, y)
+                                               : TN__CAPTURES_DIFFER;
+}
+
+bool tn__steps_are_equal(const tn__capture *capture, const tn__step *x,
+                         const tn__step *y)
+{
+    const comparison c = {.a = capture, .b = capture};
+    return x->command->kind == y->command->kind &&
+           compare_arguments(&c, x, y) == TN__CAPTURES_EQUAL;
+}
+
 static int compare_steps(const comparison *c, size_t i)
 {
     const tn__step *x = &c->a->step[i], *y = &c->b->step[i];
-    int difference = TN__CAPTURES_DIFFER;
-    if (x->command->kind != y->command->kind ||
-        !same_uses(c, x, y))
-        difference = TN__CAPTURES_DIFFER;
-    else if (x->command->kind == TN__WORK_COPY)
-        difference = same_copy(&x->command->args.copy, &y->command->args.copy)
-                         ? TN__CAPTURES_EQUAL
-                         : TN__CAPTURES_DIFFER;
-    else if (x->command->kind != TN__WORK_LAUNCH)
-        difference = compare_work(c, x, y);
-    else if (same_launch(x->command, y->command))
-        difference = compare_params(c, x, y);
+    const int difference =
+        x->command->kind == y->command->kind && same_uses(c, x, y)
+            ? compare_arguments(c, x, y)
+            : TN__CAPTURES_DIFFER;
     if (difference == TN__CAPTURES_DIFFER)
         tn__text_add(c->text, "call %zu of the device was %s, and is %s with "
                      "other tensors, shapes or options in the next call",

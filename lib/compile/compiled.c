@@ -48,6 +48,7 @@ struct tn_compiled {
     void *kept; /* an object, one reference; or NULL */
     char *name; /* owned */
     int64_t plan_limit, check_every;
+    double memory;
     bool fuse, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
@@ -114,6 +115,10 @@ static tn_status check_options(tn_compile_fn fn, const tn_compile_options *o)
     if (o->check_every < 0)
         return tn__fail(TN_ERR_ARGUMENT, "compile: {check_every} is %" PRId64
                         "; expected at least 0", o->check_every);
+    if (!(o->memory >= 0 && o->memory < (double)INT64_MAX))
+        return tn__fail(TN_ERR_ARGUMENT, "compile: {memory} is %g; expected a "
+                        "part of what the function needs, below 1, or a number "
+                        "of bytes", o->memory);
     return TN_OK;
 }
 
@@ -134,6 +139,7 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
     c->plan_limit = o.plans;
     c->check_every = o.check_every;
     c->fuse = o.fuse;
+    c->memory = o.memory;
     c->name = tn__strdup(o.name ? o.name : "compiled function");
     c->kept = o.keep ? tn_keep(o.keep) : NULL;
     if (!c->name || (o.keep && !c->kept) || read_mode(c) < 0) {
@@ -257,8 +263,8 @@ static bool inputs_are_known(const plan *p, tn_tensor *const *in, int in_count)
 /* Returns whether all tensors that the program uses besides its inputs still exist:
  * those that the function made and kept, and those of its context. If one does
  * not, as after tn_optim_zero_grad or tn_module_to, a replay would use memory that
- * the function does not use any more. Operators' tables belong to the program.
- * `saved` counts the references of recordings. */
+ * the function does not use any more. `saved` counts the references of
+ * recordings. Tables are constants, which only recordings may have. */
 static bool fixed_values_exist(const plan *p)
 {
     const tn__capture *capture = p->program->capture;
@@ -372,7 +378,7 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
     } else if (p->program) {
         tn__capture_free(capture);
     } else {
-        p->program = tn__replayed_make(capture, c->fuse, c->name);
+        p->program = tn__replayed_make(capture, c->fuse, c->memory, c->name);
         status = p->program ? TN_OK : tn_error_code();
     }
     if (status < 0)
@@ -528,6 +534,7 @@ tn_status tn_compiled_read_counts(const tn_compiled *c,
         now.arena_bytes = (int64_t)program->arena_bytes;
         now.bound_bytes = (int64_t)program->bound_bytes;
         now.eager_bytes = (int64_t)program->eager_bytes;
+        now.peak_bytes = (int64_t)program->peak_bytes;
     }
     const size_t size = counts->size;
     memset(counts, 0, size);

@@ -54,6 +54,7 @@ static bool add_inputs(assembly *a, int p)
     const tn__part *part = &a->group->part[p];
     tn__merge_part *to = &a->merge.part[p];
     to->kernel = part->kernel;
+    to->per_row = part->per_row;
     for (int i = 0; i < part->kernel->input_count; i++) {
         const tn__part_operand *x = &part->operand[i];
         to->input[i] = x->value >= 0 ? written_before(a, p, x) : 0;
@@ -197,7 +198,8 @@ static tn__command *make_command(const assembly *a, tn_device *device,
                                         : a->output[k - a->merge.input_count];
         operand[k] = *a->given[k];
         operand[k].stride = cut->ndim ? x->stride : none;
-        operand[k].index_stride = operand[k].index_extent = NULL;
+        if (!x->indexed)
+            operand[k].index_stride = operand[k].index_extent = NULL;
     }
     const tn__command *last = a->group->part[a->group->count - 1].command;
     const tn_launch launch = {

@@ -1,10 +1,17 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/compile/compiled.c \
 	lib/compile/capture.c lib/compile/capture.h lib/compile/compare.c \
+	lib/compile/passes.h lib/compile/values.c lib/compile/repeats.c \
+	lib/compile/copies.c lib/compile/recompute.c \
 	lib/compile/space.c lib/compile/space.h \
-	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fuse_command.c \
+	lib/compile/window.c lib/compile/window.h lib/compile/dead.c \
+	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fit.c \
+	lib/compile/neighbours.c lib/compile/order.c \
+	lib/compile/fuse_command.c \
+	lib/compile/epilogue.c lib/compile/epilogue.h \
 	lib/compile/arena.c lib/compile/arena.h \
+	lib/compile/list.c lib/compile/list.h \
 	lib/compile/program.c lib/compile/program.h \
 	lib/compile/check.c lib/compile/check.h \
 	lib/compile/report.c lib/compile/report.h
@@ -12,6 +19,8 @@ tenoninclude_HEADERS += include/tenon/compile.h
 EXTRA_DIST += lib/compile/README.md
 check_PROGRAMS += tests/compile/test_compile
 tests_compile_test_compile_SOURCES = tests/compile/test_compile.c
+check_PROGRAMS += tests/compile/test_list
+tests_compile_test_list_SOURCES = tests/compile/test_list.c
 check_PROGRAMS += tests/compile/test_random
 tests_compile_test_random_SOURCES = tests/compile/test_random.c
 check_PROGRAMS += tests/compile/test_step
@@ -22,6 +31,8 @@ check_PROGRAMS += tests/compile/test_compile_faults
 tests_compile_test_compile_faults_SOURCES = \
 	tests/compile/test_compile_faults.c tests/fault_sweep.h \
 	tests/malloc_faults.h
+check_PROGRAMS += tests/compile/test_epilogue
+tests_compile_test_epilogue_SOURCES = tests/compile/test_epilogue.c
 check_PROGRAMS += tests/compile/test_same_work tests/compile/test_mistakes
 tests_compile_test_same_work_SOURCES = tests/compile/test_same_work.c
 tests_compile_test_mistakes_SOURCES = tests/compile/test_mistakes.c

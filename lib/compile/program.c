@@ -3,7 +3,10 @@
 #include <compile/program.h>
 
 #include <compile/arena.h>
+#include <compile/epilogue.h>
 #include <compile/fuse.h>
+#include <compile/list.h>
+#include <compile/passes.h>
 #include <compile/report.h>
 
 #include <base/error.h>
@@ -21,28 +24,23 @@ typedef struct building {
     tn__move *place;    /* operands in temporaries, which get their memory when the
                          * arena exists; owned */
     size_t place_count, place_room;
+    tn__entries entries;        /* the commands that are not yet in the program */
     tn__command *first, **last; /* the commands of the program, in order */
     size_t count;
     tn__text report;
 } building;
 
-/* Appends a command, which the program takes over, also on failure. value[i] is
- * the value of its i-th access. */
-static bool append_command(building *b, tn__command *command,
-                           const uint32_t *value)
+/* Notes where the operands of a command are, and how long they live. */
+static bool place_uses(building *b, const tn__entry *entry)
 {
-    tn__access access[TN__ACCESS_MAX];
-    const int accesses = tn__command_accesses(command, access);
-    command->next = NULL;
-    *b->last = command;
-    b->last = &command->next;
-    for (int i = 0; i < accesses; i++) {
-        const tn__captured_value *v = &b->capture->value[value[i]];
-        tn__move move = {access[i].buffer, access[i].offset, access[i].unit,
-                         value[i],
-                         *access[i].offset * access[i].unit - v->origin};
+    for (uint32_t i = 0; i < entry->use_count; i++) {
+        const tn__access *access = &entry->use[i].access;
+        const uint32_t value = entry->use[i].value;
+        const tn__captured_value *v = &b->capture->value[value];
+        tn__move move = {access->buffer, access->offset, access->unit, value,
+                         *access->offset * access->unit - v->origin};
         if (v->kind == TN__VALUE_TEMPORARY) {
-            tn__lifetime *life = &b->life[value[i]];
+            tn__lifetime *life = &b->life[value];
             if (!life->bytes)
                 life->first = b->count;
             life->bytes = v->bytes ? (uint64_t)v->bytes : 1;
@@ -57,15 +55,35 @@ static bool append_command(building *b, tn__command *command,
                           sizeof *p->move))
                 return false;
             p->move[p->move_count++] = move;
-            command->moves = true;
+            entry->command->moves = true;
         }
     }
-    b->count++;
     return true;
 }
 
-/* Takes the command of a step out of the capture and appends it. */
-static bool append_step(building *b, size_t s)
+/* Takes the commands out of the entries, in order. Those of a list become one
+ * command. */
+static bool append_commands(building *b)
+{
+    for (size_t i = 0; i < b->entries.count; i++, b->count++) {
+        tn__entry *first = b->entries.entry[i];
+        tn__command **last = b->last;
+        if (first->with)
+            tn__report_list(&b->report, first);
+        for (tn__entry *e = first; e; e = e->with) {
+            if (!place_uses(b, e))
+                return false;
+            *last = e->command;
+            last = &e->command->with;
+            e->command = NULL;
+        }
+        b->last = &(*b->last)->next;
+    }
+    return true;
+}
+
+/* Takes the command of a step out of the capture and adds it. */
+static bool add_step(building *b, size_t s)
 {
     tn__step *step = &b->capture->step[s];
     uint32_t value[TN__ACCESS_MAX];
@@ -73,13 +91,27 @@ static bool append_step(building *b, size_t s)
     for (uint32_t u = 0; u < step->use_count; u++)
         value[u] = b->capture->use[step->first_use + u].value;
     step->command = NULL;
-    return append_command(b, command, value);
+    return tn__entries_add(&b->entries, command, value);
 }
 
-static bool append_group(building *b, tn__group *group)
+static bool add_group(building *b, tn__group *group)
 {
     uint32_t value[TN__ACCESS_MAX];
     tn__command *command = NULL;
+    if (group->after) {
+        command = tn__epilogue_command(b->capture, group,
+                                       b->capture->record->device, value);
+        if (!command && tn__error_pending())
+            return false;
+        if (!command) {
+            tn__group *after = group->after;
+            group->after = NULL;
+            const bool done =
+                add_group(b, group) && add_group(b, after);
+            group->after = after;
+            return done;
+        }
+    }
     if (group->count > 1) {
         tn__part *part[TN__MERGE_MAX_PARTS];
         for (int p = 0; p < group->count; p++)
@@ -90,11 +122,12 @@ static bool append_group(building *b, tn__group *group)
         if (!command && tn__error_pending())
             return false;
     }
-    tn__report_group(&b->report, b->capture, group, command, b->count);
+    tn__report_group(&b->report, b->capture, group, command,
+                     b->entries.count);
     if (command)
-        return append_command(b, command, value);
+        return tn__entries_add(&b->entries, command, value);
     for (int p = 0; p < group->count; p++)
-        if (!append_step(b, group->step[p]))
+        if (!add_step(b, group->step[p]))
             return false;
     return true;
 }
@@ -120,7 +153,8 @@ static bool make_arena(building *b)
                         &p->arena_bytes, &p->bound_bytes))
         return false;
     for (size_t v = 0; v < b->capture->value_count; v++)
-        if (b->capture->value[v].kind == TN__VALUE_TEMPORARY)
+        if (b->capture->value[v].kind == TN__VALUE_TEMPORARY &&
+            !b->capture->value[v].again)
             p->eager_bytes += (uint64_t)b->capture->value[v].bytes;
     if (!p->arena_bytes)
         return true;
@@ -161,22 +195,59 @@ static bool keep_externals(building *b)
     return true;
 }
 
-static tn__replayed *finish(building *b, bool fuse, const char *name)
+/* Computes values again, if the temporary values need more than `memory` bytes, or,
+ * if it is below 1, more than this part of what the recorded calls need. */
+static bool recompute(building *b, double memory)
+{
+    const double bytes =
+        memory < 1 ? memory * (double)b->program->peak_bytes : memory;
+    const bool done = tn__pass_recompute(b->capture, (uint64_t)bytes,
+                                         &b->program->repeated);
+    tn__lifetime *life =
+        done ? tn__calloc(b->capture->value_count + 1, sizeof *life) : NULL;
+    if (!life)
+        return false;
+    tn__free(b->life);
+    b->life = life;
+    return true;
+}
+
+static tn__replayed *finish(building *b, bool fuse, double memory,
+                            const char *name)
 {
     tn__grouping grouping = {NULL, 0};
-    bool done = b->program && b->life && tn__group_steps(b->capture, fuse,
-                                                         &grouping);
+    if (!b->program || !b->life)
+        return NULL;
+    b->program->recorded = (int64_t)b->capture->step_count;
+    b->program->peak_bytes = tn__capture_peak(b->capture);
+    if (fuse) {
+        tn__pass_repeats(b->capture);
+        tn__pass_copies(b->capture);
+    }
+    if (memory > 0 && !recompute(b, memory))
+        return NULL;
+    uint64_t limit = tn__capture_peak(b->capture);
+    if (b->program->peak_bytes < limit)
+        limit = b->program->peak_bytes;
+    bool done = !tn__error_pending() &&
+                tn__group_steps(b->capture, fuse, limit, &grouping);
+    if (done && fuse)
+        tn__join_epilogues(b->capture, b->capture->record->device, &grouping);
     for (size_t g = 0; g < grouping.count && done; g++)
-        done = append_group(b, grouping.group[g]);
+        done = add_group(b, grouping.group[g]);
+    if (done && fuse)
+        tn__entries_gather(&b->entries, b->capture);
+    done = done && append_commands(b);
     if (b->capture->step)
         replace_commands(b);
     tn__grouping_release(&grouping);
-    done = done && make_arena(b) && keep_externals(b);
-    if (!done)
+    if (!done || !make_arena(b))
+        return NULL;
+    /* The memory of inputs and outputs is still that of the capture. */
+    tn__record_instantiate(b->capture->record, NULL);
+    if (!keep_externals(b))
         return NULL;
     tn__replayed *p = b->program;
-    p->recorded = (int64_t)b->capture->step_count;
-    tn__record_instantiate(b->capture->record, NULL);
     p->launches = tn__record_calls(b->capture->record);
     if (!tn__report_memory(&b->report, b->capture, b->life))
         return NULL;
@@ -184,7 +255,7 @@ static tn__replayed *finish(building *b, bool fuse, const char *name)
     return p->text && tn__report_write(p->text, name) >= 0 ? p : NULL;
 }
 
-tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
+tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse, double memory,
                                 const char *name)
 {
     building b = {.capture = capture,
@@ -193,11 +264,12 @@ tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
     b.last = &b.first;
     if (b.program)
         b.program->capture = capture;
-    tn__replayed *made = finish(&b, fuse, name);
+    tn__replayed *made = finish(&b, fuse, memory, name);
     if (!made && b.program)
         tn__replayed_free(b.program);
     else if (!made)
         tn__capture_free(capture);
+    tn__entries_release(&b.entries);
     tn__text_release(&b.report);
     tn__free(b.life);
     tn__free(b.place);

@@ -26,13 +26,16 @@ typedef struct tn__replayed {
     size_t output_count;
     tn_tensor *arena;     /* one reference; NULL if there are no temporaries */
     int64_t recorded, launches;
+    int64_t repeated;     /* launches that compute values again */
     uint64_t arena_bytes, bound_bytes, eager_bytes;
+    uint64_t peak_bytes;  /* of the recorded calls, without a change */
     char *text;           /* owned: the report (tn_compiled_text) */
 } tn__replayed;
 
 /* Makes a program of a capture, which it takes over, also on failure. Records an
- * error and returns NULL if memory runs out or a kernel cannot be built. */
-tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse,
+ * error and returns NULL if memory runs out or a kernel cannot be built. `memory` is
+ * the option of tn_compile. */
+tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse, double memory,
                                 const char *name);
 void tn__replayed_free(tn__replayed *program);
 

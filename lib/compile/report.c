@@ -15,6 +15,8 @@
 /* Adds the sizes of a launch's iteration space. */
 static void add_sizes(tn__text *text, const tn__command *command)
 {
+    if (command->after)
+        command = command->after;
     const tn_launch *launch = &command->args.launch;
     if (command->kind != TN__WORK_LAUNCH)
         return;
@@ -34,6 +36,9 @@ void tn__report_group(tn__text *text, const tn__capture *capture,
                          step->what);
         else
             tn__text_add(text, " + %s", step->what);
+        const tn__group *after = command ? group->after : NULL;
+        for (int q = 0; after && q < after->count; q++)
+            tn__text_add(text, " + %s", capture->step[after->step[q]].what);
         if (!command || p == group->count - 1)
             add_sizes(text, command ? command : step->command);
         if (!command || p == group->count - 1)
@@ -42,6 +47,14 @@ void tn__report_group(tn__text *text, const tn__capture *capture,
     if (group->refused && group->refused_step != group->step[0])
         tn__text_add(text, "      not fused with %s: %s\n",
                      capture->step[group->refused_step].what, group->refused);
+}
+
+void tn__report_list(tn__text *text, const tn__entry *list)
+{
+    tn__text_add(text, "list of the launches");
+    for (const tn__entry *e = list; e; e = e->with)
+        tn__text_add(text, " %zu", e->number);
+    tn__text_add(text, ", by one call\n");
 }
 
 bool tn__report_memory(tn__text *text, const tn__capture *capture,
@@ -104,9 +117,10 @@ char *tn__report_finish(tn__text *lines, const char *name,
     tn__text_add(&text, "%s on %s\n", name, p->capture->record->device->name);
     tn__text_add(&text, "%" PRId64 " recorded calls of the device, %" PRId64
                  " per replay\n", p->recorded, p->launches);
-    tn__text_add(&text, "temporary tensors: %" PRIu64 " bytes in an arena of %"
-                 PRIu64 " bytes; no arena can have less than %" PRIu64
-                 " bytes\n", p->eager_bytes, p->arena_bytes, p->bound_bytes);
+    tn__text_add(&text, "temporary tensors: %" PRIu64 " bytes, at most %" PRIu64
+                 " at the same time, in an arena of %" PRIu64
+                 " bytes; no arena can have less than %" PRIu64 " bytes\n",
+                 p->eager_bytes, p->peak_bytes, p->arena_bytes, p->bound_bytes);
     if (lines->data)
         tn__text_add_bytes(&text, lines->data, lines->length);
     return tn__text_finish(&text);

@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <compile/arena.h>
 #include <compile/fuse.h>
+#include <compile/list.h>
 #include <compile/program.h>
 
 /* Adds a line for a group, whose first command has index `at` in the program.
@@ -13,6 +14,8 @@
 void tn__report_group(tn__text *text, const tn__capture *capture,
                       const tn__group *group, const tn__command *command,
                       size_t at);
+/* Adds a line for a list of launches. */
+void tn__report_list(tn__text *text, const tn__entry *list);
 /* Adds a line for each temporary value that the program uses: its place in the
  * arena, the calls between which it exists, and the operator that writes it
  * first. life[v] is the lifetime of value v. Records an error and returns false

@@ -8,6 +8,11 @@
 
 #include <string.h>
 
+static int64_t bytes_of(const tn__part_operand *o)
+{
+    return (int64_t)tn_dtype_bytes((tn_dtype)o->dtype);
+}
+
 bool tn__part_of_step(const tn__capture *capture, const tn__step *step,
                       tn__part *part, tn__cut *cut, const char **why)
 {
@@ -32,9 +37,6 @@ bool tn__part_of_step(const tn__capture *capture, const tn__step *step,
         cut->outer_ndim += d < (int)launch->outer_ndim;
         cut->extent[cut->ndim++] = launch->extent[d];
     }
-    for (uint32_t k = 0; k < program->operand_count; k++)
-        if (program->operand[k].index_count)
-            return *why = "it reads by index", false;
     if (cut->has_row && cut->outer_ndim == cut->ndim)
         return *why = "its rows have one element", false;
     part->operand = tn__calloc((size_t)part->operand_count + 1,
@@ -56,6 +58,13 @@ bool tn__part_of_step(const tn__capture *capture, const tn__step *step,
             to->from = given->offset;
             continue;
         }
+        for (uint32_t i = 0; i < kind->index_count; i++) {
+            const int64_t reach = (given->index_extent[i] - 1) *
+                                  given->index_stride[i] * bytes_of(to);
+            to->index_low += reach < 0 ? reach : 0;
+            to->index_high += reach > 0 ? reach : 0;
+        }
+        to->indexed = kind->index_count > 0;
         const tn__use *of = &capture->use[use++];
         to->value = of->value;
         to->from = given->offset * of->access.unit -
@@ -135,6 +144,27 @@ bool tn__cut_refine(const tn__cut *x, const tn__cut *y, tn__cut *fine,
     return true;
 }
 
+bool tn__cut_refine_rows(const tn__cut *x, const tn__cut *y, tn__cut *fine,
+                         tn__refinement *of_x, tn__refinement *of_y)
+{
+    tn__cut outer = *x;
+    outer.ndim = x->outer_ndim;
+    outer.has_row = false;
+    if (!x->has_row || y->has_row ||
+        !tn__cut_refine(&outer, y, fine, of_x, of_y) ||
+        fine->ndim + x->ndim - x->outer_ndim > TN_MAX_NDIM)
+        return false;
+    fine->has_row = true;
+    for (int d = x->outer_ndim; d < x->ndim; d++) {
+        const int at = fine->ndim++;
+        fine->extent[at] = x->extent[d];
+        of_x->of[at] = d;
+        of_x->times[at] = 1;
+        of_y->of[at] = -1;
+    }
+    return true;
+}
+
 /* Returns whether the pieces of dimension i of y cover it without gaps: sorted by
  * distance, each begins where the one before ends. */
 static bool pieces_cover(const tn__cut *x, const tn__refinement *by, int i,
@@ -185,10 +215,16 @@ bool tn__cut_align(const tn__cut *x, const int64_t *xs, const tn__cut *y,
 void tn__part_refine(tn__part *part, const tn__cut *fine,
                      const tn__refinement *by)
 {
+    for (int d = 0; d < fine->ndim; d++)
+        part->per_row |= by->of[d] < 0;
     for (int k = 0; k < part->operand_count; k++) {
         int64_t stride[TN_MAX_NDIM];
         for (int d = 0; d < fine->ndim; d++)
-            stride[d] = part->operand[k].stride[by->of[d]] * by->times[d];
+            stride[d] = by->of[d] < 0 ? 0
+                                      : part->operand[k].stride[by->of[d]] *
+                                            by->times[d];
+        if (part->per_row)
+            part->operand[k].level = TN_LEVEL_ROW;
         memcpy(part->operand[k].stride, stride,
                (size_t)fine->ndim * sizeof *stride);
     }
@@ -196,16 +232,12 @@ void tn__part_refine(tn__part *part, const tn__cut *fine,
 
 /* ---- operands ------------------------------------------------------------ */
 
-static int64_t bytes_of(const tn__part_operand *o)
-{
-    return (int64_t)tn_dtype_bytes((tn_dtype)o->dtype);
-}
-
 /* Sets *low and *high to the bytes that an operand uses. */
 static void span(const tn__cut *cut, const tn__part_operand *o, int64_t *low,
                  int64_t *high)
 {
-    *low = *high = o->from;
+    *low = o->from + o->index_low;
+    *high = o->from + o->index_high;
     for (int d = 0; d < cut->ndim; d++) {
         const int64_t reach = (cut->extent[d] - 1) * o->stride[d] * bytes_of(o);
         *low += reach < 0 ? reach : 0;
@@ -217,7 +249,8 @@ static void span(const tn__cut *cut, const tn__part_operand *o, int64_t *low,
 bool tn__same_map(const tn__cut *cut, const tn__part_operand *x,
                      const tn__part_operand *y)
 {
-    return x->value == y->value && x->from == y->from &&
+    return !x->indexed && !y->indexed && x->value == y->value &&
+           x->from == y->from &&
            bytes_of(x) == bytes_of(y) &&
            memcmp(x->stride, y->stride,
                   (size_t)cut->ndim * sizeof *x->stride) == 0;

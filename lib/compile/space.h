@@ -12,6 +12,9 @@ typedef struct tn__part_operand {
                     * an operand of offsets, the offset */
     uint8_t dtype, level;
     bool writes;
+    bool indexed;  /* which bytes an element reads depends on values, too */
+    int64_t index_low, index_high; /* how far an index can move the read, in
+                                    * bytes */
     int64_t stride[TN_MAX_NDIM]; /* in elements, for each dimension of the
                                   * space */
 } tn__part_operand;
@@ -22,6 +25,8 @@ typedef struct tn__part {
     const tn__kernel *kernel;
     tn__part_operand *operand; /* owned; the inputs, then the outputs */
     int operand_count;
+    bool per_row; /* the kernel has no rows, and runs once per row of the group's
+                   * space */
 } tn__part;
 
 /* An iteration space without dimensions of size 1: outer dimensions, then row
@@ -40,7 +45,7 @@ bool tn__part_of_step(const tn__capture *capture, const tn__step *step,
 
 /* How the dimensions of a space are cut into those of a finer one: dimension d of
  * the finer space is a piece of dimension of[d], with `times` elements between
- * neighbours. */
+ * neighbours. of[d] is -1 if the space has one element for all of dimension d. */
 typedef struct tn__refinement {
     int of[TN_MAX_NDIM];
     int64_t times[TN_MAX_NDIM];
@@ -50,6 +55,11 @@ typedef struct tn__refinement {
  * that has rows. Returns false if there is none. */
 bool tn__cut_refine(const tn__cut *x, const tn__cut *y, tn__cut *fine,
                     tn__refinement *of_x, tn__refinement *of_y);
+/* Finds the coarsest space that refines x, which has rows, and whose outer
+ * dimensions refine y, which has none: an element of y is a row of x. Returns
+ * false if there is none. */
+bool tn__cut_refine_rows(const tn__cut *x, const tn__cut *y, tn__cut *fine,
+                         tn__refinement *of_x, tn__refinement *of_y);
 /* Describes the dimensions of y, which has no rows, as pieces in the order of x:
  * element e of x and the element of y that uses the same bytes of a common operand
  * become one. xs and ys are that operand's strides in x and y. Returns false if
@@ -57,12 +67,13 @@ bool tn__cut_refine(const tn__cut *x, const tn__cut *y, tn__cut *fine,
  * would be cut otherwise than x is. */
 bool tn__cut_align(const tn__cut *x, const int64_t *xs, const tn__cut *y,
                    const int64_t *ys, tn__refinement *of_y);
-/* Changes the strides of a part's operands to those of the finer space. */
+/* Changes the strides of a part's operands to those of the finer space. A part
+ * that has one element for each row of it becomes one that runs per row. */
 void tn__part_refine(tn__part *part, const tn__cut *fine,
                      const tn__refinement *by);
 
-/* Returns whether two operands are the same bytes at each element of the
- * space. */
+/* Returns whether two operands are the same bytes at each element of the space.
+ * Operands that are read by index are not. */
 bool tn__same_map(const tn__cut *cut, const tn__part_operand *x,
                   const tn__part_operand *y);
 /* Returns whether two operands use memory that overlaps, if the ranges from their

@@ -21,15 +21,16 @@ struct tn_loader {
     int64_t batch_size;
     bool shuffle, replacement, drop_last;
     int workers;
-    double *sums;      /* owned; prefix sums of the weights, for draws with
-                          replacement; else NULL */
+    double *sums;      /* owned; prefix sums of the option weights, for draws
+                          with replacement; NULL without them */
     double *weights;   /* owned; the weights, for draws without replacement */
     double *tree;      /* owned; space that tn__order_draw_distinct needs */
-    int64_t *base_order; /* owned; the option order; NULL for the whole set */
+    int64_t *base_order; /* owned copy of the option order; NULL if samples are
+                            in the order of the set */
     int64_t base_count;  /* samples in base_order, or in the set */
     int64_t drawn_count; /* samples of an epoch, over all replicas */
     int num_replicas, rank;
-    int64_t *lengths;  /* owned; the option lengths; NULL if not given */
+    int64_t *lengths;  /* owned copy of the option lengths; NULL if not given */
     tn__order_length *bucket; /* owned; space for one bucket */
     int64_t bucket_count;     /* samples in a bucket: bucket_batches batches */
     tn_collate collate; /* NULL if samples are stacked */

@@ -24,8 +24,8 @@ static int64_t draw(int64_t i, int64_t bound, uint64_t seed, uint64_t epoch)
     return (int64_t)((wide)bits(i, seed, epoch, 0) * (uint64_t)bound >> 64);
 }
 
-/* The Fisher-Yates shuffle. It starts from the identity, so that the order of
- * an epoch does not depend on earlier epochs. */
+/* Shuffles an order by the method of Fisher and Yates. It starts from the
+ * identity, so that the order of an epoch does not depend on earlier epochs. */
 void tn__order_shuffle(int64_t *order, int64_t count, uint64_t seed,
                        uint64_t epoch)
 {
@@ -73,7 +73,7 @@ void tn__order_draw_weighted(int64_t *order, int64_t count, const double *sums,
     }
 }
 
-/* The smallest power of 2 that is at least count. */
+/* Returns the smallest power of 2 that is at least count. */
 static int64_t leaves_of(int64_t count)
 {
     int64_t leaves = 1;

@@ -44,7 +44,7 @@ static int32_t read_unit(bool bytes, const unsigned char *data, size_t count,
 
 /* ---- making ------------------------------------------------------------- */
 
-/* Where data comes from, for messages. */
+/* The source of the data, for error messages. */
 typedef struct source {
     const char *call, *argument, *name; /* "text_load", "path", "a.txt: " */
 } source;

@@ -57,7 +57,12 @@ static void list_launch(list *l, const tn__command *command)
         uint32_t ndim = 0;
         if (kind->access == TN_OPERAND_OFFSET)
             continue;
-        for (; ndim < launch->outer_ndim + launch->row_ndim; ndim++) {
+        /* A number for each row exists also if the rows have no elements: the
+         * sum of no elements is written. */
+        const uint32_t dims =
+            launch->outer_ndim +
+            (kind->level == TN_LEVEL_ROW ? 0 : launch->row_ndim);
+        for (; ndim < dims; ndim++) {
             extent[ndim] = launch->extent[ndim];
             stride[ndim] = operand->stride[ndim];
             /* A reduction writes its result for an empty row, too. */
@@ -262,5 +267,7 @@ int tn__command_accesses(tn__command *command,
     case TN__WORK_LAPACK: list_lapack(&l, &command->args.lapack); break;
     default: list_quantised(&l, &command->args.quantised_product); break;
     }
+    if (command->after)
+        list_launch(&l, command->after);
     return l.count;
 }

@@ -8,6 +8,11 @@
 
 struct tn__command {
     tn__command *next;
+    /* If the command is a list of launches, the next launch of the list, owned.
+     * Launches of a list do not depend on each other. */
+    tn__command *with;
+    tn_launch_list *prepared; /* owned: the command and those of `with`, as the
+                               * plugin prepared them; NULL if it has not */
     const char *what;
     int kind;
     /* If the command uses random numbers, `draw` is 1 plus the index, in the
@@ -20,6 +25,11 @@ struct tn__command {
      * program (tn_late_number). */
     struct tn__late_param late[TN__LATE_MAX];
     uint32_t late_count;
+    /* A launch that reads the result of this command and that the same call of
+     * the plugin does (extension "epilogue"), or NULL; owned. `epilogue` has the
+     * arguments of that call, which point to this command and to `after`. */
+    tn__command *after;
+    tn_epilogue_args epilogue;
     bool moves; /* true if the operands have other memory in each replay; then
                  * the device does not capture the command */
     const tn_program *program; /* program and built are set if the command is a
@@ -42,6 +52,16 @@ struct tn__command {
         tn_copy_args copy;
     } args;
 };
+
+/* Gives a command the launch `after`, which it takes over. `kind` is the kind of
+ * the command (TN_EPILOGUE_...), the result is operand `operand` of the launch,
+ * and dimension d of the launch is a part of dimension of[d] of the result. */
+void tn__command_join(tn__command *command, tn__command *after, uint32_t kind,
+                      uint32_t operand, const uint8_t of[TN_MAX_NDIM]);
+/* Submits a command with `after`: as one call, or, if the plugin declines it, as
+ * two. The result is that of tn__device_work. */
+tn_status tn__device_epilogue(tn_device *device, tn__command *command,
+                              tn_fault *fault);
 
 /* A segment is a run of consecutive commands that the device has captured, so
  * that one call replays them (as a CUDA graph). It has the commands from

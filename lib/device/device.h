@@ -47,6 +47,9 @@ struct tn_device {
     _Atomic(const void *) lapack; /* points to a tn_lapack_extension */
     _Atomic(const void *) quantised_product; /* points to a
                                         * tn_quantised_product_extension */
+    _Atomic(const void *) epilogue; /* points to a tn_epilogue_extension */
+    _Atomic(const void *) launch_list; /* points to a
+                                        * tn_launch_list_extension */
 };
 
 /* Largest number of devices that can be open at the same time. tn_device.id is
@@ -158,6 +161,13 @@ tn_status tn__device_copy_again(tn_device *device, tn_copy_args *copy,
 tn_status tn__device_replay(tn_device *device,
                             const tn_graph_replay_extension *extension,
                             tn_recorded *recorded, const char *what);
+
+/* Runs the launches of a recorded command that the device has prepared.
+ * `fault` has the meaning it has for tn__device_launch. */
+struct tn__command;
+tn_status tn__device_launch_list(tn_device *device,
+                                 const tn_launch_list_extension *extension,
+                                 struct tn__command *command, tn_fault *fault);
 
 /* Counts one run of an operator that runs on the host (one with `host` in the
  * operator table). Fails if TENON_HOST_OPS=error or tn_host_ops_allow(false)

@@ -17,6 +17,8 @@
 #define LEAST_product TN_PRODUCT_EXTENSION_SIZE_1_0
 #define LEAST_lapack TN_LAPACK_EXTENSION_SIZE_1_0
 #define LEAST_quantised_product TN_QUANTISED_PRODUCT_EXTENSION_SIZE_1_0
+#define LEAST_epilogue TN_EPILOGUE_EXTENSION_SIZE_1_0
+#define LEAST_launch_list TN_LAUNCH_LIST_EXTENSION_SIZE_1_0
 static const struct {
     const char *name;
     size_t table;

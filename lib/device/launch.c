@@ -5,6 +5,7 @@
  * device, the lock of its queue puts the submissions of all threads in one
  * order. A tag is the sequence number of a submission. If the device reports a
  * failure later, the tag identifies the operator that failed. */
+#include <device/command.h>
 #include <device/lane.h>
 #include <device/recorder.h>
 #include <device/registry.h>
@@ -314,6 +315,20 @@ tn_status tn__device_launch(tn_device *device, const tn_program *program,
     return TN__LIKELY(!tn__me.recording) || status
                ? status
                : tn__record_launch(device, program, built, launch, what);
+}
+
+tn_status tn__device_launch_list(tn_device *device,
+                                 const tn_launch_list_extension *extension,
+                                 tn__command *command, tn_fault *fault)
+{
+    bool was_pending = tn__error_pending();
+    const uint64_t tag = begin(device, command->what);
+    tn_status status = extension->run(device->queue, command->prepared, tag);
+    status = finish(device, command->what, status, was_pending, fault);
+    if (tn__timeline_is_live())
+        for (const tn__command *c = command; c; c = c->with)
+            tn__tally_launch(device, c->program, &c->args.launch);
+    return leave_after(device, command->what, status);
 }
 
 tn_status tn__device_work(tn_device *device, int kind, void *args,

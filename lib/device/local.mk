@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/device/device.h lib/device/deferred_error.h lib/device/registry.h lib/device/cache.h \
 	lib/device/memory/allocator.h lib/device/memory/bins.h \
@@ -11,7 +11,7 @@ libtenon_la_SOURCES += \
 	lib/device/memory/allocator.c lib/device/memory/slab.c lib/device/memory/large.c lib/device/memory/holders.c \
 	lib/device/memory/small.c lib/device/memory/stats.c \
 	lib/device/transfer.c lib/device/transfer.h \
-	lib/device/access.c lib/device/access.h lib/device/recorder.c lib/device/replay.c lib/device/command.h \
+	lib/device/access.c lib/device/access.h lib/device/recorder.c lib/device/replay.c lib/device/epilogue.c lib/device/command.h \
 	lib/device/built.c lib/device/plugin_errors.c lib/device/copies.c lib/device/work.c lib/device/work.h lib/device/recorder.h \
 	lib/device/launch.c lib/device/cache.c lib/device/extension.c \
 	lib/device/tally.c lib/device/tally.h \

@@ -201,8 +201,8 @@ bool tn__plugin_load(tn__plugin *plugin)
     return loaded;
 }
 
-/* Writes the plugin's error message to `reason`, or `otherwise` if the plugin
- * gave none. */
+/* Writes the plugin's error message to `reason`. If the plugin gave none,
+ * writes `otherwise`. */
 static void reason_take(char *reason, size_t room, const char *otherwise)
 {
     snprintf(reason, room, "%s", tn_error() ? tn_error() : otherwise);

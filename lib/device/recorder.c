@@ -8,7 +8,6 @@
 #include <base/memory.h>
 #include <base/object.h>
 #include <device/registry.h>
-#include <tenon/graph.h>
 
 #include <inttypes.h>
 #include <string.h>
@@ -73,7 +72,7 @@ void tn__record_drew(uint64_t seed, uint64_t call)
             (struct tn__draw){.seed = seed, .call = call};
 }
 
-int tn__record_host(void *object, const struct tn_graph_host *host)
+int tn__record_host(void *object, const tn__host_calls *call)
 {
     tn__record *record = tn__me.recording;
     for (size_t i = 0; i < record->host_count; i++)
@@ -83,8 +82,8 @@ int tn__record_host(void *object, const struct tn_graph_host *host)
                   sizeof *record->hosts))
         return TN_ERR_MEMORY;
     record->hosts[record->host_count++] =
-        (struct tn__host_part){tn__ref(object), host,
-                               host->version ? host->version(object) : 0};
+        (struct tn__host_part){tn__ref(object), *call,
+                               call->version ? call->version(object) : 0};
     return 0;
 }
 
@@ -248,6 +247,15 @@ tn__command *tn__command_launch(const tn_program *program, tn_built *built,
         memcpy(param, launch->param, program->param_count * sizeof *param);
     command->args.launch.param = param;
     return command;
+}
+
+void tn__command_free(tn__command *command)
+{
+    for (tn__command *next; command; command = next) {
+        next = command->with;
+        tn__free(command->after);
+        tn__free(command);
+    }
 }
 
 tn_status tn__record_launch(tn_device *device, const tn_program *program,

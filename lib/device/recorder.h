@@ -18,6 +18,14 @@ struct tn__late_param {
     const double *from; /* the program's number */
 };
 
+/* What the host does for an object at each replay, as tn_graph_host of
+ * <tenon/graph.h> says. version and take_back may be NULL. */
+typedef struct tn__host_calls {
+    int64_t (*version)(const void *object);
+    tn_status (*advance)(void *object);
+    void (*take_back)(void *object);
+} tn__host_calls;
+
 typedef struct tn__record {
     tn_device *device;
     const char *recorder, *replayer; /* names of the calls, for messages:
@@ -33,9 +41,9 @@ typedef struct tn__record {
     } *kept; /* owned array */
     size_t kept_count, kept_room;
     void (*drop)(void *kept);
-    /* Memory of a freed value is used again during the recording. Each entry
-     * says that object number `kept` holds another value from command number
-     * `at` on. Entries are in the order of the commands. */
+    /* During a recording the memory of a freed value is used for later values.
+     * An entry says that the object with index `kept` has a new value for all
+     * commands with an index of at least `at`. Entries are sorted by `at`. */
     struct tn__reuse {
         size_t kept;
         int64_t at;
@@ -55,7 +63,7 @@ typedef struct tn__record {
     /* The objects that compute numbers for each replay (tn_graph_on_replay). */
     struct tn__host_part {
         void *object; /* one reference */
-        const struct tn_graph_host *host;
+        tn__host_calls call;
         int64_t version; /* of the object when it was recorded */
     } *hosts; /* owned array */
     size_t host_count, host_room;
@@ -63,6 +71,8 @@ typedef struct tn__record {
      * functions that captured them. */
     tn__segment *segments; /* linked list, owned */
     const tn_graph_replay_extension *extension;
+    const tn_launch_list_extension *lists; /* the functions that prepared
+                                            * launches; NULL if none are */
 } tn__record;
 
 /* Begins to record the work that this thread submits to the device. `recorder`
@@ -74,7 +84,9 @@ tn__record *tn__record_begin(tn_device *device, const char *recorder,
                              const char *replayer, void (*drop)(void *kept));
 /* Ends the recording of this thread. */
 void tn__record_end(tn__record *record);
-/* Lets the device capture the recorded commands, if it can (CUDA graphs).
+/* Lets the device capture the recorded commands, if it can (CUDA graphs), and
+ * prepare launches for many runs (extension "launch-list"). The operands of all
+ * commands have memory.
  * `instead` is an older record or NULL. If possible, its captured segments are
  * updated and reused, which is faster than capturing new ones. After the call,
  * `instead` can only be freed. */
@@ -85,10 +97,10 @@ int64_t tn__record_calls(const tn__record *record);
  * the device first. */
 void tn__record_free(tn__record *record);
 
-/* Lets each replay of the record that this thread makes call host->advance(object)
+/* Lets each replay of the record that this thread makes call call->advance(object)
  * first. Takes a reference to the object. Returns 1 if the object was given
  * before, else 0, or a negative status. */
-int tn__record_host(void *object, const struct tn_graph_host *host);
+int tn__record_host(void *object, const tn__host_calls *call);
 /* Returns whether the host parts of a record are current. */
 bool tn__record_is_current(const tn__record *record);
 /* Undoes the last `advance` of each host part. */
@@ -109,17 +121,18 @@ tn_status tn__record_run(tn__record *record,
 bool tn__record_keep(void *object, bool made);
 /* Returns whether the record keeps the object. */
 bool tn__record_keeps(const void *object);
-/* Notes that the object kept as number `kept` holds a new value from the next
- * command on. */
+/* Records that the object with index `kept` has a new value for the commands
+ * that follow. */
 void tn__record_reuse(size_t kept);
 /* Records that a random draw was made. The launches that have this seed and
  * call number as parameters (the launches of the operator and of its gradient)
  * get new values at each replay. */
 void tn__record_drew(uint64_t seed, uint64_t call);
 
-/* Says that parameter `param` of the next launch is read from *from at each
- * replay. tn__record_late_begin forgets what was said for a launch that did not
- * happen. Both may be called by a thread that records nothing. */
+/* tn__record_late tells the recorder that each replay reads parameter `param`
+ * of the next launch from *from. tn__record_late_begin discards these
+ * parameters if the launch that they were for did not happen. A thread that
+ * records nothing may call both. */
 void tn__record_late_begin(void);
 void tn__record_late(uint32_t param, const double *from);
 
@@ -137,6 +150,9 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
  * a recording. */
 tn__command *tn__command_launch(const tn_program *program, tn_built *built,
                                 const tn_launch *launch, const char *what);
+/* Frees a command that has not been prepared, its epilogue, and the launches of
+ * its list. The command may be NULL. */
+void tn__command_free(tn__command *command);
 
 /* If this thread is recording work of the device, rejects an access of the host
  * to the device's memory: records and returns TN_ERR_STATE. A replay would not

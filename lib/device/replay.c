@@ -10,38 +10,61 @@
 #include <base/object.h>
 #include <device/registry.h>
 #include <device/work.h>
-#include <tenon/graph.h>
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <string.h>
 
 /* ---- segments captured by the device ------------------------------------- */
+
+static tn_status submit_launches(tn_device *device, const tn__command *command)
+{
+    tn_status status = TN_OK;
+    for (; command && !status; command = command->with) {
+        tn_launch launch = command->args.launch;
+        launch.tag = 0;
+        status = device->plugin->launch(device->queue, command->built, &launch);
+    }
+    return status;
+}
 
 /* Submits a command to the plugin. The caller holds the queue's lock. */
 static tn_status submit(tn_device *device, const tn__command *command)
 {
     const tn_plugin *plugin = device->plugin;
+    if (command->kind == TN__WORK_LAUNCH)
+        return submit_launches(device, command);
     tn__command p = *command;
-    if (command->kind == TN__WORK_LAUNCH) {
-        p.args.launch.tag = 0;
-        return plugin->launch(device->queue, p.built, &p.args.launch);
-    }
     if (command->kind == TN__WORK_COPY) {
         p.args.copy.tag = 0;
         return plugin->copy(device->queue, &p.args.copy);
     }
     const tn__work_kind *work = &tn__work_kinds[command->kind];
     const void *found = work->find(device);
+    if (command->after) {
+        p.epilogue.tag = 0;
+        const tn__work_kind *both = &tn__work_kinds[TN__WORK_EPILOGUE];
+        const void *extension = both->find(device);
+        tn_status status = extension ? both->run(device, extension, &p.epilogue)
+                                     : TN_ERR_UNSUPPORTED;
+        if (status != TN_ERR_UNSUPPORTED)
+            return status;
+        p.after = NULL;
+        status = submit(device, &p);
+        return status ? status : submit(device, command->after);
+    }
     memset((char *)&p.args + work->tag, 0, sizeof(uint64_t));
     return found ? work->run(device, found, &p.args) : TN_ERR_UNSUPPORTED;
 }
 
 static bool can_capture(const tn__command *command)
 {
-    return !command->draw && !command->late_count && !command->moves &&
-           (command->kind >= TN__WORK_KINDS ||
-                              tn__work_kinds[command->kind].recorded);
+    if (command->after && !can_capture(command->after))
+        return false;
+    for (const tn__command *c = command; c; c = c->with)
+        if (c->draw || c->late_count || c->moves)
+            return false;
+    return command->kind >= TN__WORK_KINDS ||
+           tn__work_kinds[command->kind].recorded;
 }
 
 /* Lets the device capture the commands from `first` up to but not including
@@ -100,14 +123,52 @@ static bool can_update(const tn__record *record, const tn__record *instead)
            extension->end_into;
 }
 
-/* If capturing fails, records no error; a replay then submits the commands one
- * by one. */
-void tn__record_instantiate(tn__record *record, tn__record *instead)
+/* ---- launches that the device prepares ----------------------------------- */
+
+/* Lets the device prepare the launches of a command. If it fails, a replay
+ * launches them one by one. */
+static void prepare(tn__record *record, tn__command *command)
+{
+    tn_device *device = record->device;
+    uint32_t count = 0;
+    for (const tn__command *c = command; c; c = c->with)
+        count++;
+    tn_launch_item *item = tn__alloc(count * sizeof *item);
+    if (!item)
+        return;
+    count = 0;
+    for (const tn__command *c = command; c; c = c->with)
+        item[count++] = (tn_launch_item){c->built, &c->args.launch};
+    if (!device->synchronous)
+        tn__lock_take(&device->queue_lock);
+    tn_launch_list *list = NULL;
+    if (record->lists->prepare(device->queue, item, count, &list) == TN_OK)
+        command->prepared = list;
+    if (!device->synchronous)
+        tn__lock_give(&device->queue_lock);
+    tn__free(item);
+}
+
+static void prepare_launches(tn__record *record)
+{
+    const tn__segment *segment = record->segments;
+    record->lists = atomic_load(&record->device->launch_list);
+    for (tn__command *p = record->first; p && record->lists;) {
+        if (segment && segment->first == p) {
+            p = (tn__command *)(uintptr_t)segment->end;
+            segment = segment->next;
+            continue;
+        }
+        if (p->kind == TN__WORK_LAUNCH)
+            prepare(record, p);
+        p = p->next;
+    }
+}
+
+static void instantiate(tn__record *record, tn__record *instead)
 {
     record->extension = atomic_load(&record->device->graph_replay);
     bool captures = record->extension != NULL;
-    tn__error before;
-    tn__error_hide(&before);
     if (captures && can_update(record, instead))
         /* No replay of `instead` may be running while it is updated. */
         tn__work_drain(record->device);
@@ -124,6 +185,16 @@ void tn__record_instantiate(tn__record *record, tn__record *instead)
     if (record->extension && !captures && tn__log_enabled(2))
         tn__log(2, "graph_record: %s captures nothing: %s",
                 record->device->name, tn_error() ? tn_error() : "no memory");
+}
+
+/* If capturing or preparing fails, records no error; a replay then submits the
+ * commands one by one. */
+void tn__record_instantiate(tn__record *record, tn__record *instead)
+{
+    tn__error before;
+    tn__error_hide(&before);
+    instantiate(record, instead);
+    prepare_launches(record);
     tn_error_clear();
     tn__error_restore(&before);
 }
@@ -134,6 +205,9 @@ int64_t tn__record_calls(const tn__record *record)
     const tn__segment *segment = record->segments;
     for (const tn__command *p = record->first; p; count++) {
         bool whole = segment && segment->first == p;
+        if (!whole && !p->prepared)
+            for (const tn__command *c = p->with; c; c = c->with)
+                count++;
         p = whole ? segment->end : p->next;
         segment = whole ? segment->next : segment;
     }
@@ -144,8 +218,8 @@ bool tn__record_is_current(const tn__record *record)
 {
     for (size_t i = 0; i < record->host_count; i++) {
         const struct tn__host_part *part = &record->hosts[i];
-        if (part->host->version &&
-            part->host->version(part->object) != part->version)
+        if (part->call.version &&
+            part->call.version(part->object) != part->version)
             return false;
     }
     return true;
@@ -155,9 +229,8 @@ void tn__record_take_back(const tn__record *record)
 {
     for (size_t i = record->host_count; i-- > 0;) {
         const struct tn__host_part *part = &record->hosts[i];
-        if (TN_HAS(tn_graph_host, part->host, take_back) &&
-            part->host->take_back)
-            part->host->take_back(part->object);
+        if (part->call.take_back)
+            part->call.take_back(part->object);
     }
 }
 
@@ -165,7 +238,7 @@ static tn_status advance(const tn__record *record)
 {
     tn_status status = TN_OK;
     for (size_t i = 0; i < record->host_count && status >= 0; i++)
-        status = record->hosts[i].host->advance(record->hosts[i].object);
+        status = record->hosts[i].call.advance(record->hosts[i].object);
     return status < 0 ? status : TN_OK;
 }
 
@@ -182,7 +255,9 @@ void tn__record_free(tn__record *record)
     }
     for (tn__command *p = record->first, *next; p; p = next) {
         next = p->next;
-        tn__free(p);
+        if (p->prepared)
+            record->lists->release(record->device->handle, p->prepared);
+        tn__command_free(p);
     }
     for (size_t i = 0; i < record->kept_count; i++)
         record->drop(record->kept[i].object);
@@ -237,23 +312,50 @@ static void set_late(tn__command *command, const struct tn__late_param *late)
         param->i = (int64_t)*late->from;
 }
 
+/* Gives the launches of a command, or its other work, the numbers of this
+ * replay. */
+static void set_numbers(const tn__record *record, tn__command *command)
+{
+    for (; command; command = command->with) {
+        if (command->draw)
+            draw_again(record, command);
+        for (uint32_t i = 0; i < command->late_count; i++)
+            set_late(command, &command->late[i]);
+        if (command->after)
+            set_numbers(record, command->after);
+    }
+}
+
+/* Runs the launches of a command, by one call if the device has prepared them
+ * and the extension is not masked now. */
+static tn_status launch(const tn__record *record, tn__command *command,
+                        tn_fault *fault)
+{
+    tn_device *device = record->device;
+    if (command->prepared &&
+        atomic_load_explicit(&device->launch_list, memory_order_relaxed))
+        return tn__device_launch_list(device, record->lists, command, fault);
+    tn_status status = TN_OK;
+    for (; command && !status; command = command->with)
+        status = tn__device_launch(device, command->program, command->built,
+                                   &command->args.launch, command->what, NULL,
+                                   fault);
+    return status;
+}
+
 /* Submits one command, by the same call as when it was recorded. */
 static tn_status command_run(const tn__record *record, tn__command *command)
 {
     tn_device *device = record->device;
     tn_fault fault = {.size = sizeof fault};
-    if (command->draw)
-        draw_again(record, command);
-    for (uint32_t i = 0; i < command->late_count; i++)
-        set_late(command, &command->late[i]);
+    set_numbers(record, command);
     if (command->kind == TN__WORK_COPY)
         return tn__device_copy_again(device, &command->args.copy,
                                      command->what);
     tn_status status =
-        command->kind == TN__WORK_LAUNCH
-            ? tn__device_launch(device, command->program, command->built,
-                                &command->args.launch, command->what, NULL,
-                                &fault)
+        command->after ? tn__device_epilogue(device, command, &fault)
+        : command->kind == TN__WORK_LAUNCH
+            ? launch(record, command, &fault)
             : tn__device_work(device, command->kind, &command->args,
                               command->what, NULL, &fault);
     if (status == TN_ERR_INDEX)

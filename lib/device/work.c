@@ -5,6 +5,7 @@
 #include <device/tally.h>
 
 #include <stddef.h>
+#include <string.h>
 
 /* Returns the plugin's main function table, which contains the primitives. */
 static const void *find_primitive(const tn_device *device)
@@ -102,6 +103,40 @@ static tn_status run_quantised_product(tn_device *device, const void *found,
     return status ? status : extension->run(device->queue, args);
 }
 
+static const void *find_epilogue(const tn_device *device)
+{
+    return atomic_load_explicit(&device->epilogue, memory_order_acquire);
+}
+
+static tn_status run_epilogue(tn_device *device, const void *found, void *args)
+{
+    const tn_epilogue_extension *extension = found;
+    const tn_epilogue_args *epilogue = args;
+    const size_t tag = tn__work_kinds[tn__epilogue_work[epilogue->kind]].tag;
+    /* work and launch are parts of a command (epilogue.c), which can be
+     * written. */
+    memcpy((char *)(uintptr_t)epilogue->work + tag, &epilogue->tag,
+           sizeof epilogue->tag);
+    ((tn_launch *)(uintptr_t)epilogue->launch)->tag = epilogue->tag;
+    return extension->run(device->queue, args);
+}
+
+static void tally_epilogue(tn_device *device, const void *args)
+{
+    const tn_epilogue_args *epilogue = args;
+    tn__work_kinds[tn__epilogue_work[epilogue->kind]].tally(device,
+                                                            epilogue->work);
+    tn__tally_launch(device, epilogue->program, epilogue->launch);
+}
+
+const uint8_t tn__epilogue_work[TN_EPILOGUE_END] = {
+    [TN_EPILOGUE_MATMUL] = TN__WORK_MATMUL,
+    [TN_EPILOGUE_CONV] = TN__WORK_CONV,
+    [TN_EPILOGUE_PRODUCT] = TN__WORK_PRODUCT,
+    [TN_EPILOGUE_ATTENTION] = TN__WORK_ATTENTION,
+    [TN_EPILOGUE_QUANTISED_PRODUCT] = TN__WORK_QUANTISED_PRODUCT,
+};
+
 #define ARGS(type) sizeof(type), offsetof(type, tag)
 
 const tn__work_kind tn__work_kinds[TN__WORK_KINDS] = {
@@ -127,4 +162,6 @@ const tn__work_kind tn__work_kinds[TN__WORK_KINDS] = {
     [TN__WORK_QUANTISED_PRODUCT] = {"quantised-product",
         ARGS(tn_quantised_product_args), find_quantised_product,
         run_quantised_product, tn__tally_quantised_product, true, true},
+    [TN__WORK_EPILOGUE] = {"epilogue", ARGS(tn_epilogue_args), find_epilogue,
+        run_epilogue, tally_epilogue, true, true},
 };

@@ -17,6 +17,7 @@ enum {
     TN__WORK_ATTENTION,
     TN__WORK_LAPACK,
     TN__WORK_QUANTISED_PRODUCT,
+    TN__WORK_EPILOGUE,
     TN__WORK_KINDS,
     /* Launches and copies have functions of their own, so they are not in the
      * table. */
@@ -41,5 +42,7 @@ typedef struct tn__work_kind {
     bool recorded; /* true if the device can capture the work in a graph */
 } tn__work_kind;
 extern const tn__work_kind tn__work_kinds[TN__WORK_KINDS];
+/* The kind of work of each kind of epilogue (TN_EPILOGUE_...). */
+extern const uint8_t tn__epilogue_work[TN_EPILOGUE_END];
 
 #endif

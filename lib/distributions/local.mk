@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += lib/distributions/distributions.c
 tenoninclude_HEADERS += include/tenon/distributions.h
 EXTRA_DIST += lib/distributions/README.md

@@ -140,27 +140,10 @@ static bool is_host(const tn_graph_host *host)
            host->advance;
 }
 
-int tn_graph_on_replay(void *object, const tn_graph_host *host)
+/* Calls advance outside of the recording. */
+static tn_status advance_now(void *object, const tn_graph_host *host)
 {
-    if (tn__error_pending())
-        return TN_ERR_STATE;
-    if (!is_host(host))
-        return tn__fail(TN_ERR_ARGUMENT, host
-                            ? "graph_on_replay: {host}: its size is too small, "
-                              "or it has no advance"
-                            : "graph_on_replay: {host} is NULL");
     tn__record *record = tn__me.recording;
-    if (!record)
-        return tn__fail(TN_ERR_STATE, "graph_on_replay: nothing is being "
-                        "recorded: call it while tn_graph_is_recording()");
-    if (!tn_keep(object))
-        return tn_error() ? tn_error_code()
-                          : tn__fail(TN_ERR_ARGUMENT,
-                                     "graph_on_replay: {object} is NULL");
-    const int given = tn__record_host(object, host);
-    tn__unref(object);
-    if (given)
-        return given;
     tn__me.recording = NULL;
     const tn_status status = host->advance(object);
     tn__me.recording = record;
@@ -168,4 +151,33 @@ int tn_graph_on_replay(void *object, const tn_graph_host *host)
         return tn__fail(status, "graph_on_replay: advance failed without a "
                         "reason");
     return status < 0 ? status : TN_OK;
+}
+
+int tn_graph_on_replay(void *object, const tn_graph_host *host)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!host)
+        return tn__fail(TN_ERR_ARGUMENT, "graph_on_replay: {host} is NULL");
+    if (!is_host(host))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "graph_on_replay: {host}->size is %zu; expected "
+                        "sizeof(tn_graph_host), and advance that is not NULL",
+                        (size_t)host->size);
+    if (!object)
+        return tn__fail(TN_ERR_ARGUMENT, "graph_on_replay: {object} is NULL");
+    if (!tn_keep(object)) {
+        tn_error_rename("keep", "graph_on_replay", "object");
+        return tn_error_code();
+    }
+    const tn__host_calls call = {
+        host->version, host->advance,
+        TN_HAS(tn_graph_host, host, take_back) ? host->take_back : NULL};
+    const int given =
+        tn__me.recording
+            ? tn__record_host(object, &call)
+            : tn__fail(TN_ERR_STATE, "graph_on_replay: nothing is being "
+                       "recorded: call it while tn_graph_is_recording()");
+    tn_drop(object); /* the recording has a reference */
+    return given ? given : advance_now(object, host);
 }

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += lib/graph/graph.c
 tenoninclude_HEADERS += include/tenon/graph.h
 EXTRA_DIST += lib/graph/README.md

@@ -12,9 +12,9 @@ typedef struct tn__idx {
     size_t data_bytes;   /* size of all elements */
 } tn__idx;
 
-/* Parses the header of a file, all of which is in `bytes`, and checks that the
- * file has the right size. Uses only its arguments, so that a fuzzer can call
- * it. `where` is the name of the file, for messages. */
+/* Parses the header of an IDX file and checks the size of the file. `bytes`
+ * contains the whole file. The function uses only its arguments, so that a
+ * fuzzer can call it. `where` is the name of the file, for messages. */
 tn_status tn__idx_parse(tn__idx *idx, const unsigned char *bytes, size_t count,
                         const char *where);
 

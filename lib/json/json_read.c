@@ -14,7 +14,8 @@
 /* Each block has room for twice as many values as the one before it, up to
  * MOST_VALUES. */
 enum { LEAST_VALUES = 256, MOST_VALUES = 1 << 16, FEW_MEMBERS = 8,
-       TOGETHER = 16 /* names whose places in a hash table are prefetched */ };
+       TOGETHER = 16 /* number of names whose slots in a hash table are
+                        prefetched together */ };
 
 typedef struct tn__json_block {
     struct tn__json_block *next;
@@ -28,7 +29,7 @@ typedef struct reader {
     size_t bytes, at;
     size_t line, line_begin;
     int depth;
-    /* The lists and objects whose end has not been reached, the innermost last,
+    /* The lists and objects that are not closed yet, the innermost one last,
      * and the last value of each. */
     struct {
         tn__json_value *in, *last;

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/json/json.h lib/json/json_read.c lib/json/json_write.c
 EXTRA_DIST += lib/json/README.md

@@ -1,6 +1,6 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 
-# the language: text to programs
+# the kernel language: compiles source text to programs
 libtenon_la_SOURCES += \
 	lib/kernel/kernel.h lib/kernel/program_hash.h \
 	lib/kernel/arena.c lib/kernel/arena.h \
@@ -19,7 +19,7 @@ libtenon_la_SOURCES += \
 	lib/kernel/lower.c lib/kernel/listing.c \
 	lib/kernel/print_c.c lib/kernel/nan.c lib/kernel/print_c.h
 
-# its functions: lib/kernel/math
+# the mathematical functions, which are written in the kernel language
 kernel_math = $(srcdir)/lib/kernel/math/*.def
 libtenon_la_SOURCES += \
 	lib/kernel/math/functions.h lib/kernel/math/function_table.c \

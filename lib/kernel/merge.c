@@ -46,6 +46,7 @@ static void hash_merge(const tn__merge *merge, uint64_t key[2])
         const tn__merge_part *part = &merge->part[p];
         tn__hash_word(key, part->kernel->key[0]);
         tn__hash_word(key, part->kernel->key[1]);
+        tn__hash_word(key, part->per_row);
         for (int i = 0; i < part->kernel->input_count; i++)
             tn__hash_word(key, (uint64_t)(int64_t)part->input[i]);
         for (int i = 0; i < part->kernel->param_count; i++)
@@ -69,7 +70,8 @@ static bool declare_inputs(merging *m)
             const int at = part->input[i];
             if (at < 0)
                 continue;
-            const uint8_t level = part->kernel->input[i].level;
+            const uint8_t level = part->per_row ? TN_LEVEL_ROW
+                                                : part->kernel->input[i].level;
             if (ssa->input[at].name &&
                 (ssa->input[at].dtype != part->kernel->input[i].dtype ||
                  ssa->input[at].level != level))
@@ -163,7 +165,9 @@ static const tn__kernel *merge_kernels(const tn__merge *merge)
             const int at = merge->output[o].output;
             const tn__kernel *of = merge->part[part].kernel;
             m.ssa.out[o].dtype = of->out[at].dtype;
-            m.ssa.out[o].level = of->out[at].level;
+            m.ssa.out[o].level = merge->part[part].per_row
+                                     ? TN_LEVEL_ROW
+                                     : of->out[at].level;
             m.ssa.out[o].value = m.map[part][of->out[at].value];
         }
         char name[160];

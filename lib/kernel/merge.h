@@ -16,9 +16,12 @@ enum { TN__MERGE_MAX_PARTS = 32 };
  * the merged kernel with index input[i], or, if negative, an output of an earlier
  * part (TN__MERGE_FROM). An input that the kernel reads by index or through a guard
  * is not an output of an earlier part. param[i] is the index of the merged
- * kernel's parameter that is the kernel's parameter i. */
+ * kernel's parameter that is the kernel's parameter i. If per_row is true, the kernel
+ * has no rows, and runs once for each row of the merged kernel: its inputs and
+ * outputs have one value per row there. */
 typedef struct tn__merge_part {
     const tn__kernel *kernel;
+    bool per_row;
     int input[TN__KERNEL_MAX_INPUTS];
     int param[TN__KERNEL_MAX_PARAMS];
 } tn__merge_part;

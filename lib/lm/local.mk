@@ -1,5 +1,5 @@
-# What this room adds to the build: see the head of Makefile.am. Each folder lists its
-# own files.
+# Build rules of this folder, in the form that Makefile.am describes. Each
+# folder lists its own files.
 lib_LTLIBRARIES += libtenon-lm.la
 libtenon_lm_la_SOURCES = lib/base/library_options.c lib/base/plain.c lib/base/plain.h \
 	lib/json/json.h lib/json/json_read.c lib/json/json_write.c

@@ -1,5 +1,5 @@
-# What this room adds to the build: see the head of Makefile.am. The folders
-# below add their files.
+# Build rules of this folder, in the form that Makefile.am describes. The
+# folders below add their files.
 lib_LTLIBRARIES += libtenon-media.la
 libtenon_media_la_SOURCES = lib/base/library_options.c lib/base/library_lock.c \
 	lib/base/library_lock.h lib/media/result.c lib/media/result.h

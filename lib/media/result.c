@@ -1,4 +1,5 @@
-/* result.c: structs into which a call stores what it found. */
+/* result.c: checks the structs into which public functions write their
+ * results. */
 #include <media/result.h>
 
 #include <string.h>

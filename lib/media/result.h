@@ -1,5 +1,6 @@
-/* result.h: structs into which a call stores what it found. Their first member
- * is their size, by which later versions can append members. */
+/* result.h: checks the structs into which public functions write their results.
+ * The first member of such a struct is its size, so that later versions can
+ * append members. */
 #ifndef TN_MEDIA_RESULT_H
 #define TN_MEDIA_RESULT_H
 

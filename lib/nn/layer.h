@@ -74,14 +74,14 @@ typedef struct tn__nn_layer {
 /* The strings of all rows, one after another. */
 extern const char *const tn__nn_texts;
 
-/* The setting of a layer with this name, or NULL. */
+/* Returns the layer's setting with this name, or NULL. */
 tn__nn_setting *tn__nn_setting_find(tn__nn_layer *layer, const char *name,
                                     size_t length);
 tn__nn_setting *tn__nn_setting_add(tn__nn_layer *layer, const char *name,
                                    size_t length);
 void tn__nn_setting_set_list(tn__nn_setting *s, const tn_dims_list *list);
-/* The name of a setting as a string constant, since an error keeps the pointer
- * to the name of its argument. */
+/* Returns the name of a setting as a string that is never freed, because an
+ * error keeps a pointer to the name of its argument. */
 const char *tn__nn_setting_name(const tn__nn_setting *s);
 
 /* ---- checks: layer_check.c ----------------------------------------------- */

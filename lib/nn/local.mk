@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/nn/nn_activation.c \
 	lib/nn/nn_attention.c \
@@ -31,7 +31,8 @@ tenoninclude_HEADERS += include/tenon/nn.h include/tenon/nn_activation.h \
 	include/tenon/sequence.h include/tenon/parameters.h
 EXTRA_DIST += lib/nn/README.md
 
-# The table of layers: a header, its rows in C, and the makers of tests/golden.
+# Files generated from the table of layers: a public header, the rows as C, and
+# functions that make layers for tests/golden.
 layers_made = include/tenon/nn_layers.h tests/golden/layers.inc
 tenoninclude_HEADERS += include/tenon/nn_layers.h
 BUILT_SOURCES += lib/nn/layers.inc $(layers_made)

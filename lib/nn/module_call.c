@@ -240,7 +240,7 @@ static bool run(tn_module *module, tn_tensor *const *given, int count,
         return false;
     /* While work is recorded, a compiled module becomes a part of it. */
     return module->tree->compiled && !tn_graph_is_recording()
-               ? tn__nn_run_compiled(module, in, out, out_count)
+               ? module->tree->compiled->run(module, in, out, out_count)
                : tn__nn_run(module, in, out, out_count);
 }
 

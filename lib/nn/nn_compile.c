@@ -24,8 +24,8 @@ typedef struct form {
     tn_compiled *compiled; /* counted reference */
 } form;
 
-typedef struct tn__nn_compiled {
-    tn_object object;
+typedef struct compiled {
+    tn__nn_compiled base;
     tn_module_compile_options options;
     form *first; /* the form that ran last is the first; counted reference */
     _Atomic bool running;
@@ -49,6 +49,11 @@ static void compiled_release(void *object)
 static const tn_object_class compiled_class = {
     sizeof compiled_class, "compiled module", sizeof(compiled),
     compiled_release};
+
+static compiled *compiled_of(const tn_module *module)
+{
+    return (compiled *)module->tree->compiled;
+}
 
 /* ---- what a program depends on ---------------------------------------------- */
 
@@ -170,11 +175,11 @@ static form *form_for(compiled *c, tn_module *module, uint32_t given,
     return f;
 }
 
-bool tn__nn_run_compiled(tn_module *module, tn_tensor *const *in,
+static bool run_compiled(tn_module *module, tn_tensor *const *in,
                          tn_tensor **out, int out_count)
 {
     survey s;
-    compiled *c = module->tree->compiled;
+    compiled *c = compiled_of(module);
     if (!check_call(module, in, &s))
         return false;
     if (atomic_exchange(&c->running, true)) {
@@ -220,24 +225,28 @@ tn_status tn_module_compile_with(tn_module *any,
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "module_compile",
             o.plans < 1 ? "plans" : "check_every",
-            "it is %" PRId64 "; expected at least %d",
+            "%s is %" PRId64 "; expected at least %d",
+            o.plans < 1 ? "plans" : "check_every",
             o.plans < 1 ? o.plans : o.check_every, o.plans < 1);
-    if (module->tree->compiled && module->tree->compiled->running)
+    if (compiled_of(module) && compiled_of(module)->running)
         return tn_error_refuse_argument(TN_ERR_STATE, "module_compile",
-                                        "module", "it is running");
+                                        "module", "module is running; call "
+                                        "this before or after its forward");
     compiled *c = NULL;
     if (!o.off) {
         tn_scope *scope = tn_scope_open();
         c = tn_object_new(&compiled_class, 0);
-        if (c)
+        if (c) {
+            c->base.run = run_compiled;
             c->options = o;
+        }
         c = tn_keep(c);
         tn_scope_close(scope);
         if (!c)
             return tn_error_code();
     }
     tn_drop(module->tree->compiled);
-    module->tree->compiled = c;
+    module->tree->compiled = c ? &c->base : NULL;
     return TN_OK;
 }
 
@@ -245,7 +254,6 @@ tn_compiled *tn_module_compiled(const tn_module *any)
 {
     const tn_module *module =
         any ? tn__nn_module(any, "module_compiled") : NULL;
-    return module && module->tree->compiled && module->tree->compiled->first
-               ? module->tree->compiled->first->compiled
-               : NULL;
+    const compiled *c = module ? compiled_of(module) : NULL;
+    return c && c->first ? c->first->compiled : NULL;
 }

@@ -181,7 +181,7 @@ static bool make_parameters(conv *c, bool transposed, bool bias)
     return c->weight && (c->bias || !bias);
 }
 
-/* What distinguishes the layers of this file. */
+/* The properties in which the layers of this file differ. */
 typedef struct conv_kind {
     const tn_module_class *type;
     const tn_options_type *options;

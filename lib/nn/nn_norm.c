@@ -54,7 +54,8 @@ static bool check_shape(const norm *n, const char *name)
     if (!fine)
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, name, NULL,
-            "expected sizes of at least 1 to normalize over");
+            "normalized_shape is empty or has a size below 1; expected sizes "
+            "of at least 1");
     return fine;
 }
 

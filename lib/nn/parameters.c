@@ -33,7 +33,7 @@ typedef struct gather {
     tn_parameter_list *list; /* NULL in the first pass, which adds up sizes */
     int count;
     size_t name_bytes;
-    char *name;              /* where the next name goes */
+    char *name;              /* position at which the next name is written */
 } gather;
 
 static bool is_listed(const tn_parameter_list *list, const tn_tensor *x)

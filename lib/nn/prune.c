@@ -104,12 +104,21 @@ static bool check_amount(const pruning *p)
         return true;
     if (amount == count)
         return refuse(p, "amount",
-                      amount ? "give amount or count, not both"
-                             : "give amount or count");
+                      amount ? "both amount and count are given; expected one "
+                               "of them"
+                             : "neither amount nor count is given; expected "
+                               "one of them");
     if (amount && !(p->o.amount >= 0 && p->o.amount <= 1))
-        return refuse(p, "amount", "amount must be a fraction in [0, 1]");
-    return !count || p->o.count >= 0 ||
-           refuse(p, "count", "count must be at least 0");
+        return tn_error_refuse_argument(
+                   TN_ERR_ARGUMENT, p->what, "amount",
+                   "amount is %g; expected a fraction in [0, 1]", p->o.amount),
+               false;
+    if (count && p->o.count < 0)
+        return tn_error_refuse_argument(
+                   TN_ERR_ARGUMENT, p->what, "count",
+                   "count is %" PRId64 "; expected at least 0", p->o.count),
+               false;
+    return true;
 }
 
 /* Returns how many of `left` elements or slices to prune, or -1 with an
@@ -160,9 +169,14 @@ static tn_tensor *new_mask(const pruning *p, tn_tensor *x, tn_tensor *mask)
     const int ndim = tn_tensor_ndim(x);
     int64_t dim = p->o.dim + (p->o.dim < 0 ? ndim : 0);
     if (p->o.dim == TN_NONE_INT || ndim < 2 || dim < 0 || dim >= ndim) {
-        refuse(p, "dim",
-               ndim < 2 ? "structured pruning needs at least 2 dimensions"
-                        : "expected dim, a dimension of the parameter");
+        if (p->o.dim == TN_NONE_INT)
+            return refuse(p, "dim", "structured pruning needs dim"), NULL;
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, p->what, "dim",
+            ndim < 2 ? "dim is %" PRId64 " and the parameter has %d "
+                       "dimension(s); structured pruning needs at least 2"
+                     : "dim is %" PRId64 "; the parameter has %d dimensions",
+            p->o.dim, ndim);
         return NULL;
     }
     tn_dims_list others = TN_SCALAR;

@@ -93,13 +93,16 @@ bool tn__nn_hooks_before(tn_module *module, tn_module_call *call,
 bool tn__nn_hooks_after(tn_module *module, const tn_module_call *call,
                         tn_tensor **outputs, int count);
 
-/* Runs a module that tn_module_compile has compiled (nn_compile.c). in[] has an
- * element for each input of the signature. Stores the outputs in out[]. Returns
- * false on failure, with all outputs NULL. */
-bool tn__nn_run_compiled(tn_module *module, tn_tensor *const *in,
-                         tn_tensor **out, int out_count);
+/* The beginning of the object that tn_module_compile makes (nn_compile.c). `run`
+ * runs the module. in[] has an element for each input of the signature. Stores the
+ * outputs in out[]. Returns false on failure, with all outputs NULL. */
+typedef struct tn__nn_compiled {
+    tn_object object;
+    bool (*run)(tn_module *module, tn_tensor *const *in, tn_tensor **out,
+                int out_count);
+} tn__nn_compiled;
 /* Runs a module directly. Arguments and results are those of
- * tn__nn_run_compiled (module_call.c). */
+ * tn__nn_compiled.run. */
 bool tn__nn_run(tn_module *module, tn_tensor **in, tn_tensor **out,
                 int out_count);
 
@@ -226,7 +229,7 @@ typedef struct tn__nn_state {
     int count;
     tn_tensor **tensor;
     const char **name;
-    char *names; /* where the next name goes */
+    char *names; /* position at which the next name is written */
 } tn__nn_state;
 tn__nn_state *tn__nn_state_of(tn_module *module);
 

@@ -119,11 +119,15 @@ static bool check_sizes(double scale_factor, const tn_dims_list *size)
                        : size->count > 0;
     for (int i = 0; i < size->count; i++)
         fine = fine && size->dim[i] > 0;
-    if (!fine)
+    if (!fine && scaled)
         tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, "nn_upsample",
-            scaled ? "scale_factor" : "output_size",
-            "expected a positive scale_factor or output_size");
+            TN_ERR_ARGUMENT, "nn_upsample", "scale_factor",
+            "scale_factor is %g; expected a finite number above 0",
+            scale_factor);
+    else if (!fine)
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "nn_upsample", "output_size",
+            "output_size is empty or has a size below 1");
     return fine;
 }
 

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 lib_LTLIBRARIES += libtenon-onnx.la
 libtenon_onnx_la_SOURCES = lib/base/library_lock.c lib/base/library_lock.h \
 	lib/base/plain.c lib/base/plain.h \

@@ -1,4 +1,5 @@
-/* compile_step.c: a whole training step as a compiled function. */
+/* compile_step.c: makes a compiled function that runs a whole training step
+ * (tn_compile_step). */
 #include <optim/optim.h>
 
 #include <stdlib.h>
@@ -157,6 +158,7 @@ tn_compiled *tn_compile_step_with(tn_compile_fn fn, void *context,
         s->keep_grads = o.keep_grads;
         compiled = tn_compile(run, s, .plans = o.plans,
                               .check_every = o.check_every, .fuse = o.fuse,
+                              .memory = o.memory,
                               .name = o.name ? o.name : "compiled step",
                               .keep = s);
     }

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/optim/adadelta.c \
 	lib/optim/adafactor.c \
@@ -20,7 +20,7 @@ libtenon_la_SOURCES += \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \
 	lib/optim/load_state.c lib/optim/save_state.c \
-	lib/optim/scaler.h lib/optim/scaler_record.c \
+	lib/optim/scaler.h lib/optim/scaler_round.c \
 	lib/optim/state_list.c lib/optim/state_list.h \
 	lib/optim/step.c \
 	lib/optim/scaler.c \

@@ -200,6 +200,20 @@ bool tn__optim_check(const char *call, const char *option, double number,
     return false;
 }
 
+tn_scalar tn__optim_scalar(const double *number)
+{
+    return tn_graph_is_recording() ? tn_late_number(number)
+                                   : tn_scalar_float(*number);
+}
+
+void tn__optim_take_back(tn_optim *optim)
+{
+    for (tn__optim_group *g = optim->first; g; g = g->next)
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++)
+            if (g->state[i].steps)
+                g->state[i].progress = g->state[i].before;
+}
+
 void tn_optim_zero_grad(tn_optim *optim)
 {
     if (!tn__optim_is(optim, "optim_zero_grad"))

@@ -103,7 +103,7 @@ struct tn_optim {
     int64_t unscaled, stepped; /* gradient scaler's round (scaler.c) of the
                                   last unscaling and of the last step */
     bool found_inf;            /* a gradient was not finite in that round */
-    /* Of a recorded step with a gradient scaler (scaler_record.c): whether a
+    /* Of a recorded step with a gradient scaler (scaler_round.c): whether a
      * gradient was not finite, on the device; counted reference. */
     tn_tensor *found;
     tn_tensor *skip;    /* found, while the scaler calls tn_optim_step, which then

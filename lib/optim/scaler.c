@@ -4,7 +4,7 @@
  * A round is the time between two updates of a scaler. Each round has a number
  * that is unique among all scalers. An optimizer stores the round in which it
  * was unscaled and the one in which it stepped, so a scaler needs no list of
- * optimizers. While work is recorded, scaler_record.c does the round. */
+ * optimizers. scaler_round.c does rounds within recorded work. */
 #include <optim/scaler.h>
 
 #include <float.h>
@@ -14,20 +14,9 @@
 #include <tenon/graph.h>
 #include <tenon/ops.h>
 
-/* The smallest scale. Smaller float32 numbers are subnormal, and their
- * reciprocals are inexact or infinite. */
-#define MIN_SCALE ((double)FLT_MIN)
-
 static const tn_object_class scaler_class = {
     sizeof scaler_class, "gradient scaler", sizeof(tn_grad_scaler),
     tn__scaler_release};
-
-void tn__scaler_begin_round(tn_grad_scaler *scaler)
-{
-    static _Atomic int64_t rounds;
-    scaler->round = atomic_fetch_add(&rounds, 1) + 1;
-    scaler->has_unscaled = scaler->found_inf = false;
-}
 
 /* ---- making ------------------------------------------------------------- */
 
@@ -40,12 +29,12 @@ static tn_status check_state(const char *call, const char *state,
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "init_scale",
             "the scale is %g; expected more than 0", s->scale);
-    if (s->scale < MIN_SCALE || s->scale > (double)FLT_MAX)
+    if (s->scale < TN__SCALER_MIN || s->scale > (double)FLT_MAX)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "init_scale",
             "the scale is %g; expected %g to %g, where the scale and its "
             "reciprocal are both float32",
-            s->scale, MIN_SCALE, (double)FLT_MAX);
+            s->scale, TN__SCALER_MIN, (double)FLT_MAX);
     if (!(s->growth_factor > 1 && isfinite(s->growth_factor)))
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, state ? state : "growth_factor",
@@ -263,21 +252,6 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
         tn__scaler_update(scaler);
     tn__scaler_begin_round(scaler);
     return TN_OK;
-}
-
-void tn__scaler_update(tn_grad_scaler *scaler)
-{
-    tn_grad_scaler_state *s = &scaler->state;
-    if (scaler->found_inf) {
-        float less = (float)(s->scale * s->backoff_factor);
-        s->scale = (double)less < MIN_SCALE ? MIN_SCALE : (double)less;
-        s->growth_tracker = 0;
-    } else if (++s->growth_tracker == s->growth_interval) {
-        float grown = (float)(s->scale * s->growth_factor);
-        if (isfinite(grown))
-            s->scale = grown;
-        s->growth_tracker = 0;
-    }
 }
 
 /* ---- state -------------------------------------------------------------- */

@@ -9,6 +9,12 @@
 
 #include <optim/optim.h>
 
+#include <float.h>
+
+/* The smallest scale. Smaller float32 numbers are subnormal, and their
+ * reciprocals are inexact or infinite. */
+#define TN__SCALER_MIN ((double)FLT_MIN)
+
 struct tn_grad_scaler {
     tn_object object;
     tn_grad_scaler_state state;

@@ -13,8 +13,8 @@ extern const struct tn__optim_rate_field {
     size_t at;
 } tn__optim_rate_fields[TN__OPTIM_RATE_FIELDS];
 
-/* The tensors with their names, for tn_safetensors_save. Parameters that have
- * made no step have no state. */
+/* A list of the optimizer's tensors and their names, for tn_safetensors_save. A
+ * parameter that has made no step yet has no tensors in the list. */
 typedef struct tn__optim_list {
     tn_object object;
     int count;

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/autograd.h>
-#include <tenon/compile.h>
 #include <tenon/graph.h>
 #include <tenon/ops.h>
 #include <tenon/trace.h>
@@ -158,14 +157,6 @@ static tn_status advance(void *object)
     return TN_OK;
 }
 
-void tn__optim_take_back(tn_optim *optim)
-{
-    for (tn__optim_group *g = optim->first; g; g = g->next)
-        for (int i = 0; i < tn_parameters_count(g->parameters); i++)
-            if (g->state[i].steps)
-                g->state[i].progress = g->state[i].before;
-}
-
 static int64_t version(const void *object)
 {
     return ((const tn_optim *)object)->version;
@@ -189,12 +180,6 @@ static tn_status begin_step(tn_optim *optim)
                             TN_ERR_STATE, "optim_step", "optim",
                             "it has stepped in this recording already: record "
                             "one step of each optimizer");
-}
-
-tn_scalar tn__optim_scalar(const double *number)
-{
-    return tn_graph_is_recording() ? tn_late_number(number)
-                                   : tn_scalar_float(*number);
 }
 
 /* ---- the kernel ------------------------------------------------------------ */

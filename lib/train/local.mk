@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_la_SOURCES += \
 	lib/train/average.c lib/train/checkpoint.c lib/train/checkpoint_load.c \
 	lib/train/checkpoint_parts.h lib/train/evaluate.c \

@@ -1,5 +1,6 @@
 /* metric.c: the public calls on metrics, and code that the kinds of metrics
  * share. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <tenon/autocast.h>
 #include <tenon/autograd.h>
@@ -309,5 +310,14 @@ tn_metric *tn__metric_refuse(const char *call, const char *argument,
                              const char *why)
 {
     tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument, "%s", why);
+    return NULL;
+}
+
+tn_metric *tn__metric_refuse_number(const char *call, const char *argument,
+                                    int64_t value, const char *expected)
+{
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument,
+                             "%s is %" PRId64 "; expected %s", argument, value,
+                             expected);
     return NULL;
 }

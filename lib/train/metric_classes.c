@@ -134,20 +134,22 @@ static tn_metric *make_classes(const tn__metric_kind *kind, const char *call,
                                double threshold, int64_t ignore_index)
 {
     if (classes < 2 || classes > MAX_CLASSES)
-        return tn__metric_refuse(call, "classes", "classes must be 2 to 4096");
+        return tn__metric_refuse_number(call, "classes", classes, "2 to 4096");
     if (!average)
         average = classes == 2 ? "binary" : "macro";
     bool binary = strcmp(average, "binary") == 0,
          micro = strcmp(average, "micro") == 0;
     if (!binary && !micro && strcmp(average, "macro") != 0)
-        return tn__metric_refuse(
-            call, "average",
-            "average must be \"binary\", \"micro\" or \"macro\"");
+        return tn_error_refuse_argument(
+                   TN_ERR_ARGUMENT, call, "average",
+                   "average is \"%.60s\"; expected \"binary\", \"micro\" or "
+                   "\"macro\"", average),
+               NULL;
     if (binary && classes != 2)
         return tn__metric_refuse(
             call, "average",
-            "average \"binary\" needs 2 classes: give \"macro\" or "
-            "\"micro\"");
+            "average is \"binary\", which needs 2 classes; expected \"macro\" "
+            "or \"micro\" for more");
     tn_metric *metric = tn__metric_make(kind);
     if (metric) {
         metric->classes = classes;

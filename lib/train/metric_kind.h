@@ -83,5 +83,7 @@ tn_metric *tn__metric_make(const tn__metric_kind *kind);
 /* Records an error of the maker `call`. Returns NULL. */
 tn_metric *tn__metric_refuse(const char *call, const char *argument,
                              const char *why);
+tn_metric *tn__metric_refuse_number(const char *call, const char *argument,
+                                    int64_t value, const char *expected);
 
 #endif

@@ -62,8 +62,8 @@ tn_metric *tn_metric_accuracy_with(const tn_metric_accuracy_options *options)
     if (tn_options_take(tn_metric_accuracy_type(), &o, options) < 0)
         return NULL;
     if (o.top_k < 1)
-        return tn__metric_refuse("metric_accuracy", "top_k",
-                                 "top_k must be at least 1");
+        return tn__metric_refuse_number("metric_accuracy", "top_k", o.top_k,
+                                        "at least 1");
     tn_metric *metric = tn__metric_make(&kind);
     if (metric) {
         metric->top_k = o.top_k;
@@ -206,8 +206,8 @@ tn_metric *tn_metric_running_mean(int64_t window)
     static const tn__metric_kind kind = {"running_mean", running_update,
                                          running_value, false, false};
     if (window < 1 || window > MAX_WINDOW)
-        return tn__metric_refuse("metric_running_mean", "window",
-                                 "window must be 1 to 1048576");
+        return tn__metric_refuse_number("metric_running_mean", "window", window,
+                                        "1 to 1048576");
     tn_metric *metric = tn__metric_make(&kind);
     if (metric)
         metric->window = window;

@@ -355,6 +355,17 @@ static tn_status refuse(const char *argument, const char *why)
                                     why);
 }
 
+static tn_status check_at_least(const char *argument, double value,
+                                double least)
+{
+    return value >= least
+               ? TN_OK
+               : tn_error_refuse_argument(
+                     TN_ERR_ARGUMENT, "train", argument,
+                     "%s is %.15g; expected at least %g", argument, value,
+                     least);
+}
+
 static tn_status check_values(const tn_train_options *o, tn_loader *loader)
 {
     bool listed = !o->monitor;
@@ -362,16 +373,15 @@ static tn_status check_values(const tn_train_options *o, tn_loader *loader)
         listed = listed || o->metrics[i] == o->monitor;
     return !o->loss ? refuse("loss", "loss is NULL: give a function that "
                                      "returns one number")
-           : o->epochs < 1 ? refuse("epochs", "epochs must be at least 1")
+           : o->epochs < 1 ? check_at_least("epochs", (double)o->epochs, 1)
            : o->accumulate < 1
-               ? refuse("accumulate", "accumulate must be at least 1")
+               ? check_at_least("accumulate", (double)o->accumulate, 1)
            : o->patience != TN_NONE_INT && o->patience < 1
-               ? refuse("patience", "patience must be at least 1")
+               ? check_at_least("patience", (double)o->patience, 1)
            : o->checkpoint_every != TN_NONE_INT && o->checkpoint_every < 1
-               ? refuse("checkpoint_every",
-                        "checkpoint_every must be at least 1")
-           : !(o->min_delta >= 0)
-               ? refuse("min_delta", "min_delta must be at least 0")
+               ? check_at_least("checkpoint_every", (double)o->checkpoint_every,
+                                1)
+           : !(o->min_delta >= 0) ? check_at_least("min_delta", o->min_delta, 0)
            : !listed ? refuse("monitor", "monitor is not an element of metrics")
            : o->validation == loader
                ? refuse("validation",

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 tenonplugin_LTLIBRARIES += tn_reference.la
 tn_reference_la_SOURCES = \
 	plugins/reference/reference.c plugins/reference/reference.h \

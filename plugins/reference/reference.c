@@ -252,6 +252,31 @@ static tn_status sort(tn_queue *queue, const tn_sort_args *sort)
     return with_fpu(&before, reference_sort(sort));
 }
 
+/* ---- extensions ---------------------------------------------------------- */
+
+/* "epilogue": a product and the launch that reads its result. Other work that the
+ * extension describes is work of extensions, of which this plugin has none. */
+static tn_status epilogue_takes(tn_plugin_device *device, uint32_t kind)
+{
+    (void)device;
+    return kind == TN_EPILOGUE_MATMUL ? TN_OK : unknown("epilogue");
+}
+
+static tn_status epilogue(tn_queue *queue, const tn_epilogue_args *args)
+{
+    tn_status status = epilogue_takes(NULL, args->kind);
+    if (status == TN_OK)
+        status = matmul(queue, args->work);
+    return status == TN_OK ? launch(queue, args->built, args->launch) : status;
+}
+
+static const void *extension(const char *name, uint32_t version)
+{
+    static const tn_epilogue_extension epilogues = {
+        .size = sizeof epilogues, .takes = epilogue_takes, .run = epilogue};
+    return version == 1 && strcmp(name, "epilogue") == 0 ? &epilogues : NULL;
+}
+
 /* ---- the table ----------------------------------------------------------- */
 
 static const tn_plugin plugin = {
@@ -278,6 +303,7 @@ static const tn_plugin plugin = {
     .scan = scan,
     .sort = sort,
     .buffer_map = buffer_map,
+    .extension = extension,
 };
 
 const tn_plugin *tenon_plugin_v1(const tn_host *host)

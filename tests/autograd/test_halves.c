@@ -1,7 +1,7 @@
-/* Gradients in float16 and bfloat16 equal those in float64 for the same rounded
- * inputs, to within one unit in the last place. If a gradient depends on the
- * result, the result is computed again in a wider dtype, because the stored
- * result is rounded or infinite. */
+/* Tests that gradients in float16 and bfloat16 equal those in float64 for the
+ * same rounded inputs, to within one unit in the last place. If a gradient
+ * depends on the result, the result is computed again in a wider dtype, because
+ * the stored result is rounded or infinite. */
 #include <tenon/autograd.h>
 #include <tenon/ops.h>
 #include <tenon/random.h>

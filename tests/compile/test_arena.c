@@ -1,5 +1,6 @@
-/* Places of temporary values: values that live in the same step do not overlap,
- * and the arena is at most 5 % larger than what lives at the same time. */
+/* Tests the places of temporary values. Values that live in the same step must
+ * not overlap, and the arena may be at most 5 % larger than the values that
+ * live at the same time. */
 #include <compile/arena.h>
 
 #include "../tap.h"

@@ -1,6 +1,6 @@
-/* Compiled functions: a replay gives the same bits as the function, for other
- * inputs, shapes and modes, on the device of TENON_DEVICE; and what a replay would
- * get wrong is an error. */
+/* Tests compiled functions on the device of TENON_DEVICE. A replay must give
+ * the same bits as the function, for other inputs, shapes and modes. What a
+ * replay would get wrong must be an error. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"

@@ -1,6 +1,6 @@
-/* Random functions with views, writes in place, aliases, several dtypes, rows,
- * products and random numbers: the compiled form gives the bits of the function,
- * for outputs and for memory that both write. */
+/* Tests random functions with views, writes in place, aliases, several dtypes,
+ * rows, products and random numbers. The compiled form must give the bits of
+ * the function, for outputs and for memory that both write. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"
@@ -158,6 +158,32 @@ static tn_tensor *product(tn_tensor *x, tn_tensor *y)
                : tn_matmul(x, tn_transpose(x, 0, 1));
 }
 
+/* Copies of views, equal work done twice, and elements by index. */
+static tn_tensor *joined(unsigned op, tn_tensor *x, tn_tensor *y)
+{
+    if (tn_tensor_ndim(x) == 0)
+        return tn_neg(x);
+    tn_tensor *both[2] = {tn_abs(x), tn_mul(x, x)};
+    const int64_t rows = tn_tensor_size(x, 0), last = tn_tensor_size(x, -1);
+    switch (op) {
+    case 0: return tn_add(tn_mul(x, x), tn_neg(tn_mul(x, x)));
+    case 1: return tn_add(product(x, y), product(x, y));
+    case 2: return tn_cat(both, 2, 0);
+    case 3: return tn_cat(both, 2, -1);
+    case 4: return tn_clone(tn_clone(tn_add_scalar(x, 1)));
+    case 5: return tn_index_select(x, 0,
+                                   tn_zeros(tn_dims(2), .dtype = TN_I64));
+    case 6: return tn_relu(tn_index_select(
+                both[1], -1, tn_arange(0, last, 1, .dtype = TN_I64)));
+    default: {
+        tn_tensor *row = tn_index_select(
+            both[0], 0, tn_randint(0, rows, tn_dims(3), .dtype = TN_I64));
+        return is_float(row) ? tn_softmax(tn_add(row, row), -1)
+                             : tn_neg(row);
+    }
+    }
+}
+
 static tn_status run(tn_tensor *const *in, int in_count, tn_tensor **out,
                      int out_count, void *context)
 {
@@ -178,8 +204,7 @@ static tn_status run(tn_tensor *const *in, int in_count, tn_tensor **out,
         case 9: case 10: made = view(op / 16 % 6, x); break;
         case 11: made = cast(op / 16 % 7, x); break;
         case 12: made = product(x, y); break;
-        case 13: made = tn_index_select(
-                     x, 0, tn_zeros(tn_dims(2), .dtype = TN_I64)); break;
+        case 13: made = joined(op / 16 % 8, x, y); break;
         default: write(op / 16 % 6, x, y); break;
         }
         if (made && tn_tensor_ndim(made) > 0)
@@ -247,7 +272,8 @@ static bool check_function(uint64_t seed, int64_t *recorded, int64_t *launches)
     tn_manual_seed(seed);
     eager.state = tn_randn(tn_dims(eager.rows, eager.columns));
     fast.state = tn_clone(eager.state);
-    tn_compiled *compiled = tn_compile(run, &fast, .fuse = seed % 8 != 7);
+    tn_compiled *compiled = tn_compile(run, &fast, .fuse = seed % 8 != 7,
+                                       .memory = seed % 3 == 1 ? 0.3 : 0);
     for (int call = 0; call < 5 && same && !tn_error(); call++) {
         tn_scope *inner = tn_scope_open();
         tn_tensor *in[2] = {tn_randn(tn_dims(eager.rows, eager.columns)),

@@ -1,6 +1,6 @@
-/* Compiled training steps (tn_compile_step): the bits of the single calls, with each
- * optimizer, clipping, gradient scaling and schedules; and steps of optimizers in
- * recorded graphs. */
+/* Tests that compiled training steps (tn_compile_step) are bit-identical to the
+ * single calls, with each optimizer, clipping, gradient scaling and schedules.
+ * Also tests steps of optimizers in recorded graphs. */
 #include <tenon/tenon.h>
 
 #include "../same_bits.h"

@@ -87,17 +87,17 @@ static void plugin_close(void)
     cpu->device_close(device);
 }
 
-/* Calls `test` for each instruction set, and a second time for the last one.
+/* Calls `test` for each instruction set, twice for those with a JIT compiler.
  * The plugin is opened alternately with 3 threads and with 1 thread. With 1
  * thread all stores are non-temporal. If `closes` is set, closes the plugin
  * after each call. */
-enum { TURNS = 5 };
+enum { TURNS = 7 };
 
 static inline void plugin_turns(void (*test)(const char *isa, int threads),
                                 bool closes)
 {
-    static const char *const isas[TURNS] = {"generic", "v3", "v4", "jit",
-                                            "jit"};
+    static const char *const isas[TURNS] = {
+        "generic", "v3-nojit", "v3", "v3", "v4-nojit", "v4", "v4"};
     for (int i = 0; i < TURNS; i++) {
         const int threads = i % 2 ? 1 : 3;
         chosen_stream = i % 2 ? "0" : NULL;

@@ -10,9 +10,9 @@ static bool is_here(const char *name)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (!strcmp(name, "v3"))
+    if (!strncmp(name, "v3", 2))
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (!strcmp(name, "v4") || !strcmp(name, "jit"))
+    if (!strncmp(name, "v4", 2))
         return __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512dq") &&

@@ -162,11 +162,12 @@ static void test_fills(const char *isa)
 
 int main(void)
 {
-    static const char *const isas[] = {"generic", "v3", "v4", "jit"};
+    static const char *const isas[] = {"generic", "v3-nojit", "v3",
+                                       "v4-nojit", "v4"};
     plan_later();
     random_state = 5;
     plugin_load();
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 10; i++) {
         chosen_stream = i % 2 ? "0" : NULL;
         if (!plugin_open(isas[i / 2])) {
             skip(1, failure);

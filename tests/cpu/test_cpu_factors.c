@@ -138,7 +138,7 @@ int main(void)
     tn__cpu_host = &host;
     /* The JIT compiler treats this program differently. */
     const tn_cpu_routines *routines =
-        tn__cpu_routines_for(is_here("v3") ? "v3" : NULL);
+        tn__cpu_routines_for(is_here("v3") ? "v3-nojit" : NULL);
     test_variance(routines, TN_F32);
     test_variance(routines, TN_F64);
     test_lines(routines);

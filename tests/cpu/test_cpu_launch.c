@@ -357,7 +357,8 @@ int main(void)
     plugin_each(test_set);
     ok(!plugin_open("v9"), "an unknown instruction set is refused");
 #if defined(__x86_64__)
-    is_str(failure, "cpu: isa=v9 is unknown: use generic, v3, v4 or jit",
+    is_str(failure, "cpu: isa=v9 is unknown: use generic, v3, v3-nojit, v4 or "
+           "v4-nojit",
            "the message names the sets that were built");
 #else
     is_str(failure, "cpu: isa=v9 is unknown: use generic",

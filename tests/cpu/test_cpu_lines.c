@@ -256,10 +256,10 @@ static void test_row_lines(const char *isa, int threads)
     ok(same, "%s, %d threads: separate contiguous rows", isa, threads);
 }
 
-/* Columns, whose length is that of the first dimension: d = x - max(x), then q = d
- * * g, multiplied by g `more` times, and out = q * sum(q) + max(x). The maximum
- * and the sum are one number for each column. If more is 0, the columns are read
- * again in each stage, otherwise a block stores them. */
+/* Computes d = x - max(x), then q = d * g, multiplied by g `more` times, and
+ * out = q * sum(q) + max(x). The data are columns, so the maximum and the sum
+ * are one number for each column. If more is 0, every stage reads the columns
+ * again; otherwise a block stores them. */
 static void test_columns(const char *isa, int more)
 {
     static const int64_t widths[] = {5, 63, 64, 65, 127, 129, 600, 1025};
@@ -353,8 +353,8 @@ int main(void)
     plugin_load();
     plugin_each(test_set);
     tn_set_num_threads(3);
-    if (plugin_open("jit")) { /* runs without non-temporal stores */
-        test_row_lines("jit", 3);
+    if (plugin_open(NULL)) { /* runs without non-temporal stores */
+        test_row_lines("best", 3);
         plugin_close();
     } else {
         skip(1, failure);

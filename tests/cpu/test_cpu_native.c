@@ -88,6 +88,7 @@ typedef struct body {
 } body;
 
 static tn_cpu_routines plain;
+static uint8_t native_set; /* the instruction set of the machine code */
 static uint8_t arity[TN_K_END];
 
 /* Returns a random node of that type; TN_NONE if there is none. */
@@ -194,6 +195,7 @@ static bool add_instruction(body *b)
 static void make_body(body *b)
 {
     memset(b, 0, sizeof *b);
+    b->native.set = native_set;
     b->native.wide = below(2);
     b->native.node = b->node;
     b->single = (uint32_t)random_bits() & 0x5b;
@@ -214,7 +216,8 @@ static void make_body(body *b)
     for (uint32_t i = 0, results = below(2) ? 16 : 1 + below(4); i < results; i++)
         b->native.result[b->native.result_count++] =
             below(b->native.node_count);
-    while (!b->native.wide && b->native.fold_count < TN_CPU_NATIVE_FOLDS) {
+    const uint32_t folds = 1 + below(TN_CPU_NATIVE_FOLDS);
+    while (!b->native.wide && b->native.fold_count < folds) {
         b->native.fold_kind[b->native.fold_count] =
             (uint8_t)b->native.fold_count;
         b->native.fold[b->native.fold_count++] = pick(b, CPU_F32);
@@ -333,7 +336,7 @@ static bool folds_right(const body *b, int64_t n, int64_t lines)
     return true;
 }
 
-static void test_bodies(void)
+static void test_bodies(const char *isa)
 {
     static body b;
     static const int64_t sizes[] = {1,  7,  8,  15, 16, 17,
@@ -343,8 +346,10 @@ static void test_bodies(void)
     for (int i = 0; i < bodies && wrong + folds_wrong < 5; i++) {
         make_body(&b);
         for (int s = 0; s < 12; s++) {
-            uint32_t copies = s % 3 == 2 ? 4 : 1;
             bool folds = !b.native.wide && s % 2;
+            uint32_t copies = s % 3 != 2 ? 1
+                              : folds    ? tn__cpu_native_copies(&b.native)
+                                         : TN_CPU_NATIVE_COPIES;
             int64_t lines = (LINES - 1) / copies * copies;
             memset(got, 0x55, sizeof got);
             cpu_native_options options = {
@@ -377,15 +382,16 @@ static void test_bodies(void)
                                * freed */
         tn__cpu_native_release(&b.native);
     }
-    is_int(without, 0, "each of %d bodies has code", bodies);
-    is_int(wrong, 0, "random bodies give the routines' bits");
-    is_int(folds_wrong, 0, "so do sums, products, minima and maxima of rows");
-    is_int(parts_wrong, 0, "and of lines in parts");
+    is_int(without, 0, "%s: each of %d bodies has code", isa, bodies);
+    is_int(wrong, 0, "%s: random bodies give the routines' bits", isa);
+    is_int(folds_wrong, 0, "%s: so do sums, products, minima and maxima of rows",
+           isa);
+    is_int(parts_wrong, 0, "%s: and of lines in parts", isa);
 }
 
 /* ---- exp --------------------------------------------------------------- */
 
-static void test_exp(void)
+static void test_exp(const char *isa)
 {
     enum { COUNT = 1 << 12, STEPS = 1 << 8 };
     static float x[COUNT], want[COUNT], is[COUNT];
@@ -403,7 +409,8 @@ static void test_exp(void)
                          .node_count = 2,
                          .operand_count = 1,
                          .result_count = 1,
-                         .result = {1}};
+                         .result = {1},
+                         .set = native_set};
     tn_cpu_math *reference = NULL;
     for (uint32_t i = 0; i < tn__cpu_math_count__generic; i++)
         if (!strcmp(tn__cpu_math__generic[i].name, "exp_f32"))
@@ -423,8 +430,8 @@ static void test_exp(void)
         for (uint32_t i = 0; i < COUNT; i++)
             wrong += !same((char *)&want[i], (char *)&is[i], CPU_F32);
     }
-    ok(run != NULL, "exp has code");
-    is_int(wrong, 0, "exp of floats of all sizes has its bits");
+    ok(run != NULL, "%s: exp has code", isa);
+    is_int(wrong, 0, "%s: exp of floats of all sizes has its bits", isa);
     native.node = NULL;
     tn__cpu_native_release(&native);
 }
@@ -459,10 +466,6 @@ int main(void)
 {
     plan_later();
     test_refused();
-    if (!is_here("v4") || !tn__cpu_native_available()) {
-        skip(1, "no machine code is made for this machine");
-        return done_testing();
-    }
 #define COUNT_OF(name, operands, text) arity[TN_K_##name] = operands;
     TN_KERNEL_MAP(COUNT_OF)
 #undef COUNT_OF
@@ -470,7 +473,18 @@ int main(void)
     tn__cpu_arith__generic(&plain);
     tn__cpu_convert__generic(&plain);
     tn__cpu_reduce__generic(&plain);
-    test_bodies();
-    test_exp();
+    static const struct {
+        const char *isa;
+        uint8_t set;
+    } sets[] = {{"v3", CPU_NATIVE_AVX2}, {"v4", CPU_NATIVE_AVX512}};
+    for (int i = 0; i < 2; i++) {
+        if (!is_here(sets[i].isa) || !tn__cpu_native_available()) {
+            skip(1, "no machine code is made for this machine");
+            continue;
+        }
+        native_set = sets[i].set;
+        test_bodies(sets[i].isa);
+        test_exp(sets[i].isa);
+    }
     return done_testing();
 }

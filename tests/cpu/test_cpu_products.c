@@ -1,6 +1,6 @@
-/* Products so large that their operands are packed once for all tiles. The
- * results are bit-identical to the same products computed a few rows at a time,
- * which are not packed. Layouts have gaps, strides and NaN as in
+/* Tests products so large that their operands are packed once for all tiles.
+ * The results are bit-identical to the same products computed a few rows at a
+ * time, which are not packed. Layouts have gaps, strides and NaN as in
  * test_cpu_primitives.c. */
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* test_cpu_taps.c: weighted sums of a few elements (interpolation), and
- * contiguous segments padded with zeros, forward and backward, are
+/* test_cpu_taps.c: tests that weighted sums of a few elements (interpolation),
+ * and contiguous segments padded with zeros, forward and backward, are
  * bit-identical to the reference plugin's for every instruction set of this
  * machine, with and without non-temporal stores, and with infinities, NaN and
  * zeros. In this file a tap is one element of such a sum. Sizes are such that

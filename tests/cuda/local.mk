@@ -1,5 +1,5 @@
-# The simulated driver's tests (tests/sim), and the CUDA plugin's on it: see the
-# head of Makefile.am.
+# Build rules of the tests of the simulated CUDA driver (tests/sim) and of the CUDA
+# plugin, which run on that driver. Makefile.am describes the form of these rules.
 
 EXTRA_DIST += tests/cuda/README.md tests/cuda/declarations.c tests/cuda/full.sh
 if HAVE_CUDA
@@ -96,7 +96,7 @@ tests_cuda_test_each_call_SOURCES = tests/cuda/test_each_call.c \
 dist_check_SCRIPTS += tests/cuda/test_cuda.sh tests/cuda/test_suite.sh \
 	tests/cuda/test_gpu.sh
 
-# Everything, which takes too long for `make check`.
+# Runs all tests on the simulated driver, which takes too long for `make check`.
 check-cuda-full:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/cuda/full.sh TEST_SECONDS=0
 endif

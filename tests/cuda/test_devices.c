@@ -1,7 +1,7 @@
-/* Tests two GPUs of the simulated driver: their names, the memory that an open
- * one takes, which tensors may be combined, copies between them, training on
- * one GPU and on both with the same losses as on the cpu, and calls of a child
- * process whose parent has opened a GPU. */
+/* Tests a program with two GPUs of the simulated driver: their names, the
+ * memory that an open one takes, which tensors may be combined, copies between
+ * them, training on one GPU and on both with the same losses as on the cpu, and
+ * calls of a child process whose parent has opened a GPU. */
 #include <tenon/tenon.h>
 
 #include "on_sim.h"

@@ -354,7 +354,7 @@ static void check_attention(tn_queue *queue, const gpu *g, const sizes *s)
     }
 }
 
-/* Calls for which cuDNN is not used, or must not be. */
+/* Tests calls for which cuDNN is not used, or must not be used. */
 static void check_declined(tn_queue *queue)
 {
     tn_attention_args a = attention_of(&attentions[0], TN_ATTENTION_FORWARD);

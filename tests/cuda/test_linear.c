@@ -170,7 +170,7 @@ static tn_tensor *codes(int64_t rows, int64_t columns, int64_t turn,
     return tn_to_dtype(tn_reshape(x, tn_dims(rows, columns)), of);
 }
 
-/* Returns whether the product equals that of the cpu. */
+/* Returns whether the product on this device equals the product on the cpu. */
 static int same_scaled(int64_t n, tn_dtype of, bool rows, bool biased,
                        tn_dtype out)
 {

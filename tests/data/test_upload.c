@@ -1,6 +1,7 @@
-/* Batches that the loader copies to a device equal those that it leaves on the
- * cpu, with and without workers, whether the program holds them (tn_keep) or
- * not, and however a loop ends. The device is that of TENON_DEVICE. */
+/* Tests that batches which the loader copies to a device equal those that it
+ * leaves on the cpu, with and without workers, whether the program holds them
+ * (tn_keep) or not, and however a loop ends. The device is that of
+ * TENON_DEVICE. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"

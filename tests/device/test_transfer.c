@@ -1,5 +1,5 @@
-/* Batches copied to a device that has events but no pinned host memory: the
- * copies run on a second queue, from pageable memory. */
+/* Tests batches that are copied to a device which has events but no pinned host
+ * memory. The copies run on a second queue and read pageable memory. */
 #include <tenon/tenon.h>
 
 #include "device/transfer.h"

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 fuzz_driver = tests/fuzz/driver.c tests/fuzz/fuzz.h
 check_PROGRAMS += \
 	tests/fuzz/test_calls \

@@ -1,6 +1,7 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 
-# Operators' samples: read, called, compared.
+# Sources that read the samples of operators, call the operators and compare the
+# results.
 golden_ops = tests/golden/golden.h tests/golden/op_file.c \
 	tests/golden/sample.h tests/golden/bind.c \
 	tests/golden/each.c \
@@ -16,8 +17,8 @@ EXTRA_DIST += tests/golden/README.md tests/golden/make_training.py \
 	tests/golden/make_packed.py tests/golden/packed.safetensors
 
 if HAVE_JANSSON
-# The runner takes any folder of reference samples: built by `make`, so that it
-# can be used on others than the project's own.
+# The runner accepts any folder of reference samples. `make` builds it, so that it
+# can also be used with samples that are not in this tree.
 noinst_PROGRAMS += tests/golden/run
 tests_golden_run_SOURCES = tests/golden/run.c $(golden_ops) \
 	tests/golden/module_file.c tests/golden/layer.c tests/golden/layer.h \
@@ -32,8 +33,9 @@ tests_golden_run_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_builddir)/tests $(JANSSON_CFL
 	-DGOLDEN_TOP='"$(abs_top_srcdir)"'
 tests_golden_run_LDADD = libtenon.la $(JANSSON_LIBS) -lm
 
-# Operators against themselves, in other layouts and dtypes: of the test
-# programs, since they make views that the public interface cannot.
+# These programs compare operators with themselves for other layouts and dtypes.
+# They link libtenon-test.la, because they make views that the public interface
+# cannot make.
 check_PROGRAMS += tests/golden/layouts tests/golden/halves tests/golden/bits \
 	tests/golden/autocast tests/golden/misuse tests/golden/narrow
 tests_golden_narrow_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)

@@ -1,6 +1,6 @@
-/* Recorded graphs: a replay gives results bit-identical to running the step, on
- * the device of TENON_DEVICE. Recording a step that cannot be replayed is an
- * error. */
+/* Tests recorded graphs on the device of TENON_DEVICE. A replay must give
+ * results that are bit-identical to running the step. Recording a step that
+ * cannot be replayed must be an error. */
 #include <tenon/tenon.h>
 
 #include "../tap.h"

@@ -249,8 +249,8 @@ static const tn__kernel *kernel_of(const char *text, tn_dtype dtype)
 static void test_used(void)
 {
     static const struct {
-        const char *text, *used; /* used: what the gradient by the first input
-                                  * reads */
+        const char *text, *used; /* used: the values that the gradient with
+                                  * respect to the first input reads */
     } cases[] = {{"f(x) = exp(x)", "out g"},
                  {"f(x) = sigmoid(x)", "out g"},
                  {"f(x) = sqrt(x)", "out g"},
@@ -341,8 +341,8 @@ static void test_dtypes(void)
        "also where the output's is wider");
 }
 
-/* Gradients that select a branch, at points where the other branch would divide
- * by 0. */
+/* Tests gradients that select a branch, at points where the other branch would
+ * divide by 0. */
 static void test_points(void)
 {
     static const struct {

@@ -24,7 +24,7 @@ static bool is_float_type(tn_dtype dtype)
 
 /* ---- reductions ---------------------------------------------------------- */
 
-/* Sums in the order that plugin.h defines, as a plain loop. */
+/* Sums a row in the order that plugin_program.h defines, as a plain loop. */
 static float naive_sum(const float *x, int64_t count)
 {
     static float chunk[64][TN_LANES];

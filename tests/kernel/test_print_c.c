@@ -1,6 +1,6 @@
-/* Functions that are printed as C: the source of small functions, and which
- * functions are rejected. tests/cpu/test_cpu_math.c checks that their results
- * have the right bits. */
+/* Tests the C source that is printed for small functions, and which functions
+ * are rejected. tests/cpu/test_cpu_math.c checks that their results have the
+ * right bits. */
 #include "../tap.h"
 #include <tenon/base.h>
 

@@ -1,4 +1,4 @@
-# What the tests of lib/lm/gguf add to the build: see the head of Makefile.am.
+# Build rules of the tests of lib/lm/gguf, in the form that Makefile.am describes.
 check_PROGRAMS += tests/lm/test_gguf tests/lm/test_gguf_models tests/lm/gguf
 tests_lm_test_gguf_SOURCES = tests/lm/test_gguf.c tests/lm/gguf_writer.h
 tests_lm_test_gguf_LDADD = libtenon-lm.la libtenon.la

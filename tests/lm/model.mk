@@ -1,4 +1,4 @@
-# What the tests of lib/lm/model add to the build: see the head of Makefile.am.
+# Build rules of the tests of lib/lm/model, in the form that Makefile.am describes.
 noinst_PROGRAMS += tests/lm/golden
 tests_lm_golden_SOURCES = tests/lm/golden.c tests/lm/golden.h
 tests_lm_golden_LDADD = libtenon-lm.la libtenon.la $(TN_LIBS)

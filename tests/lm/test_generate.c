@@ -217,9 +217,9 @@ static void forks(const char *name, int64_t block, int removed)
     tn_scope_close(scope);
 }
 
-/* Draws several samples of one prompt, which is computed once. Callbacks are
- * called for the first sample first. All samples equal those of separate
- * requests. */
+/* Draws several samples of one prompt, whose keys and values are computed once.
+ * In each step the callback of the first sample is called first. All samples
+ * equal those of separate requests. */
 static void samples_share(void)
 {
     tn_lm *lm = open_model("llama", TN_DTYPE_NONE);
@@ -270,7 +270,8 @@ static void fork_calls(void)
     REFUSED(tn_lm_cache_fork(cache, 1, 2, 3, 9, 9) == TN_OK, "has not begun");
     REFUSED(tn_lm_cache_fork(cache, 1, 0, 82, 90, 90) == TN_OK, "holds 81");
     REFUSED(tn_lm_cache_fork(cache, 1, 0, 50, 40, 40) == TN_OK, "room for 40");
-    REFUSED(tn_lm_cache_fork(cache, 1, 0, 50, 90, 40) == TN_OK, "least the 50");
+    REFUSED(tn_lm_cache_fork(cache, 1, 0, 50, 90, 40) == TN_OK,
+            "at least the length, 50");
     REFUSED(tn_lm_cache_fork(cache, 1, 3, 1, 9, 9) == TN_OK, "0 to 2");
     REFUSED(tn_lm_cache_fork(cache, 9, 0, 1, 9, 9) == TN_OK, "0 to 2");
     REFUSED(tn_lm_cache_fork(cache, 1, 0, 1, 0, 0) == TN_OK,
@@ -497,11 +498,11 @@ static void refusals(void)
     is_int(tn_lm_cache_length(cache, 0), 5, "the length stays");
     REFUSED(tn_lm_cache_begin(cache, 2, 8, 5) == TN_OK, "sequences 0 to 1");
     REFUSED(tn_lm_cache_begin(cache, 1, 129, 5) == TN_OK, "1 to 128");
-    REFUSED(tn_lm_cache_cut(cache, 0, 6) == TN_OK, "holds 5");
+    REFUSED(tn_lm_cache_cut(cache, 0, 6) == TN_OK, "5 tokens of sequence 0");
     tn_lm_batch *batch = tn_lm_batch_new(lm, 1);
     is_int(tn_lm_batch_add(batch, ids, 5), 0, "the first request");
     REFUSED(tn_lm_batch_add(batch, ids, 5) >= 0, "full");
-    REFUSED(tn_lm_batch_remove(batch, 3) == TN_OK, "no such request");
+    REFUSED(tn_lm_batch_remove(batch, 3) == TN_OK, "request is 3");
     is_int(tn_lm_batch_remove(batch, 0), TN_OK, "a request leaves");
     is_int(tn_lm_batch_end(batch, 0), TN_LM_CANCELLED, "as cancelled");
     is_int(tn_lm_batch_add(batch, ids, 5, .max_tokens = 2), 1,

@@ -462,7 +462,7 @@ static void layers(void)
     ok(!tn_error(), "without an error");
     REFUSED(tn_lm_rotary(7), "even");
     REFUSED(tn_lm_rotary(8, .scaling = "su2"), "longrope");
-    REFUSED(tn_lm_rotary(8, .scaling = "yarn"), "needs it");
+    REFUSED(tn_lm_rotary(8, .scaling = "yarn"), "original_positions is 0");
     REFUSED(tn_forward(tn_lm_rotary(16), heads), "at least 16");
     REFUSED(tn_lm_attention(32, 5), "multiple");
     REFUSED(tn_lm_mlp(32, 0), "at least 1");

@@ -1,4 +1,4 @@
-# What the tests of lib/lm/tokenizer add to the build: see the head of Makefile.am.
+# Build rules of the tests of lib/lm/tokenizer, in the form that Makefile.am describes.
 check_PROGRAMS += tests/lm/tokens tests/lm/test_tokenizer
 tests_lm_tokens_SOURCES = tests/lm/tokens.c lib/json/json_read.c \
 	lib/base/plain.c

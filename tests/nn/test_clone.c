@@ -274,7 +274,7 @@ static void test_substitute(void)
     ok(tn_item(after) < tn_item(loss), "the step lowers the loss");
     is_int(tn_grad(after, own, count, second), TN_OK,
            "gradients pass through the step");
-    /* Computes the same with the parameters changed in place. */
+    /* Computes the same step with the parameters changed in place. */
     TN_NO_GRAD {
         for (int i = 0; i < count; i++)
             tn_copy_(own[i], fast[i]);

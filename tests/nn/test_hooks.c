@@ -1,5 +1,5 @@
-/* Hooks of modules: which tensors they receive and may replace, and in which
- * calls they run. */
+/* Tests hooks of modules: which tensors they receive and may replace, and in
+ * which calls they run. */
 #include <base/memory.h>
 #include <tenon/tenon.h>
 #include "tap.h"

@@ -185,7 +185,8 @@ static void is_orthogonal(tn_tensor *x, double gain, double tolerance,
 static void test_orthogonal(void)
 {
     tn_manual_seed(9);
-    /* 4 ulp of 1 for each of the 30 columns */
+    /* The tolerance is 4 units in the last place of 1 for each of the 30
+     * columns. */
     is_orthogonal(tn_init_orthogonal(empty(tn_dims(30, 30), TN_F32)), 1, 3e-6,
                   "square");
     is_orthogonal(tn_init_orthogonal(empty(tn_dims(8, 3, 3, 3), TN_F32)), 1,

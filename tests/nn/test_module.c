@@ -1,5 +1,5 @@
-/* Modules: the tree of children, names and files, error messages, when memory
- * is freed; and some layers compared with PyTorch. */
+/* Tests modules: the tree of children, names and files, error messages, and
+ * when memory is freed. Also compares some layers with PyTorch. */
 #include <math.h>
 #include <tenon/tenon.h>
 #include "tap.h"

@@ -1,6 +1,6 @@
-/* Functions that need a module reject NULL and other objects with an error that
- * begins with their own name; for NULL as another argument the error names that
- * argument. */
+/* Tests that functions which need a module reject NULL and other objects, with
+ * an error that begins with the function's name. For NULL as another argument,
+ * the error must name that argument. */
 #include <tap.h>
 #include <tenon/tenon.h>
 

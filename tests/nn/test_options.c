@@ -238,7 +238,7 @@ static void test_ignored(void)
     refused(tn_nn_upsample(TN_NONE_FLOAT),
             "nn_upsample: expected scale_factor or output_size");
     refused(tn_nn_upsample(0),
-            "nn_upsample: expected a positive scale_factor or output_size");
+            "nn_upsample: scale_factor is 0; expected a finite number above 0");
 }
 
 /* ---- values without a name ----------------------------------------------- */

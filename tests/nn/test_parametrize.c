@@ -597,16 +597,19 @@ static void test_pruning_mistakes(tn_tensor *x)
             "prune: \"running_mean\" of BatchNorm1d is a buffer; expected a "
             "parameter");
     refused(tn_prune(net, "weight", "l1_unstructured"), TN_ERR_ARGUMENT,
-            "prune: give amount or count");
+            "prune: neither amount nor count is given; expected one of them");
     refused(tn_prune(net, "weight", "l1_unstructured", .amount = 0.5,
                      .count = 1),
-            TN_ERR_ARGUMENT, "prune: give amount or count, not both");
+            TN_ERR_ARGUMENT,
+            "prune: both amount and count are given; expected one of them");
     refused(tn_prune(net, "weight", "l1_unstructured", .amount = 1.5),
-            TN_ERR_ARGUMENT, "prune: amount must be a fraction in [0, 1]");
+            TN_ERR_ARGUMENT,
+            "prune: amount is 1.5; expected a fraction in [0, 1]");
     refused(tn_prune(net, "weight", "l1_unstructured", .amount = NAN),
-            TN_ERR_ARGUMENT, "prune: amount must be a fraction in [0, 1]");
+            TN_ERR_ARGUMENT,
+            "prune: amount is nan; expected a fraction in [0, 1]");
     refused(tn_prune(net, "weight", "l1_unstructured", .count = -1),
-            TN_ERR_ARGUMENT, "prune: count must be at least 0");
+            TN_ERR_ARGUMENT, "prune: count is -1; expected at least 0");
     refused(tn_prune(net, "weight", "l1_unstructured", .count = 13),
             TN_ERR_ARGUMENT,
             "prune: count is 13, but only 12 elements are left");
@@ -617,15 +620,15 @@ static void test_pruning_mistakes(tn_tensor *x)
     refused(tn_prune(net, "weight", "ln_structured", .amount = 0.5, .dim = 0),
             TN_ERR_ARGUMENT, "prune: expected n");
     refused(tn_prune(net, "weight", "ln_structured", .amount = 0.5, .n = 2),
-            TN_ERR_ARGUMENT,
-            "prune: expected dim, a dimension of the parameter");
+            TN_ERR_ARGUMENT, "prune: structured pruning needs dim");
     refused(tn_prune(net, "weight", "ln_structured", .amount = 0.5, .n = 2,
                      .dim = 2),
             TN_ERR_ARGUMENT,
-            "prune: expected dim, a dimension of the parameter");
+            "prune: dim is 2; the parameter has 2 dimensions");
     refused(tn_prune(net, "bias", "random_structured", .amount = 0.5, .dim = 0),
             TN_ERR_ARGUMENT,
-            "prune: structured pruning needs at least 2 dimensions");
+            "prune: dim is 0 and the parameter has 1 dimension(s); "
+            "structured pruning needs at least 2");
     refused(tn_prune(net, "weight", "custom_from_mask"), TN_ERR_ARGUMENT,
             "prune: mask is NULL");
     refused(tn_prune(net, "weight", "custom_from_mask", .mask = x),

@@ -175,10 +175,12 @@ static tn_scope *bad_scope(void)
 #define BAD_void_p_object bad_any()
 #define BAD_void_p_result bad_any()
 
-/* Types of pointers that are not objects of a scope and do not lead to one that
- * the function reads. */
+/* Types of pointers for which the test passes no wrong object: they point
+ * neither to an object that a scope can own, nor to a pointer to such an object
+ * that the function reads. */
 #define NO_OBJECT_tn_options_type_p
 #define NO_OBJECT_tn_compiled_counts_p
+#define NO_OBJECT_tn_graph_host_p
 #define NO_OBJECT_tn_options_list_p
 #define NO_OBJECT_tn_option_need_p
 #define NO_OBJECT_tn_device_p

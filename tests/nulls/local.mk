@@ -1,21 +1,23 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 check_PROGRAMS += tests/nulls/test_nulls tests/nulls/test_callbacks
 tests_nulls_test_callbacks_SOURCES = tests/nulls/test_callbacks.c
-# It links libtenon-test.la, so the sources of libtenon-lm are compiled in.
+# test_nulls links libtenon-test.la, which lacks libtenon-lm, so it compiles the
+# sources of libtenon-lm that it needs.
 tests_nulls_test_nulls_SOURCES = tests/nulls/test_nulls.c tests/nulls/bad.h \
 	$(gguf_sources)
 EXTRA_DIST += tests/nulls/nulls.awk
 
-# Calls of all functions that the public headers declare, but for those of lm.h,
-# tokenizer.h, chat.h and onnx.h, which this program does not contain (tests/lm and
-# tests/onnx have theirs).
+# calls.inc has a call of each function of the public headers, except lm.h,
+# tokenizer.h, chat.h, onnx.h, dist.h and parallel.h. tests/lm, tests/onnx and
+# tests/dist test those.
 CLEANFILES += tests/nulls/calls.inc
 tests/nulls/test_nulls.$(OBJEXT): tests/nulls/calls.inc
 tests/nulls/calls.inc: tests/nulls/nulls.awk tests/prototypes.awk \
 		tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) tests/nulls && files= && \
 	for f in tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS); do \
-	  case $$f in */lm.h | */tokenizer.h | */chat.h | */onnx.h | $(media_header_patterns)) continue ;; esac; \
+	  case $$f in */lm.h | */tokenizer.h | */chat.h | */onnx.h | */dist.h | \
+	      */parallel.h | */comm_plugin.h | $(media_header_patterns)) continue ;; esac; \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
 	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/nulls/nulls.awk \
 	  -f $(srcdir)/tests/prototypes.awk $$files \

@@ -184,6 +184,12 @@ static tn_status compiled_step(tn_tensor *const *in, int in_count,
     return TN_OK;
 }
 
+static tn_status advance(void *object)
+{
+    (void)object;
+    return TN_OK;
+}
+
 static tn_status graph_step(void *context)
 {
     (void)context;
@@ -351,6 +357,8 @@ static void release(void *context)
 #define PLAUSIBLE_tn_optim_state_visit state_visit
 #define PLAUSIBLE_tn_recompute_fn recomputed
 #define PLAUSIBLE_tn_graph_fn graph_step
+#define PLAUSIBLE_tn_graph_host_p                                              \
+    &(tn_graph_host){.size = sizeof(tn_graph_host), .advance = advance}
 #define PLAUSIBLE_tn_compile_fn compiled_step
 #define PLAUSIBLE_tn_compiled_p tn_compile(compiled_step, NULL)
 #define PLAUSIBLE_tn_compiled_counts_p                                         \
@@ -420,7 +428,7 @@ static const struct meant {
      "device_name.device device_description.device "
      "device_is_bit_exact.device path_outer.path path_text.path "
      "grad_scaler_factor.scaler grad_scaler_snapshot.scaler "
-     "module_child_count.module module_child_at.module "
+     "module_compiled.module module_child_count.module module_child_at.module "
      "module_child_name.module module_parameter_at.module "
      "module_report_count.report module_report_at.report "
      "module_report_text.report safetensors_path.file safetensors_count.file safetensors_name.file "

@@ -1,5 +1,5 @@
-# What this room adds to the build: see the head of Makefile.am. Programs here link
-# libtenon-onnx.la, as a user's program does.
+# Build rules of this folder, in the form that Makefile.am describes. Programs
+# here link libtenon-onnx.la, as a user's program does.
 noinst_PROGRAMS += tests/onnx/golden tests/onnx/nodes
 tests_onnx_golden_SOURCES = tests/onnx/golden.c
 tests_onnx_golden_LDADD = libtenon-onnx.la libtenon.la $(TN_LIBS)

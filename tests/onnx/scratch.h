@@ -21,7 +21,7 @@ static inline const char *file(const char *name)
     return path;
 }
 
-/* Whether the pending error contains this text. Clears the error. */
+/* Returns whether the pending error contains this text. Clears the error. */
 static inline bool says(const char *text)
 {
     const bool found = tn_error() && strstr(tn_error(), text);
@@ -31,7 +31,7 @@ static inline bool says(const char *text)
     return found;
 }
 
-/* Whether y has the elements want[]. */
+/* Returns whether y has the elements want[]. */
 static inline bool holds(tn_tensor *y, const double *want, int count)
 {
     double got[16] = {0};

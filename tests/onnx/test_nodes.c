@@ -35,7 +35,8 @@ static tn_tensor *ints(int64_t x)
     return tn_full(tn_dims(1), x, .dtype = TN_I64);
 }
 
-/* Features that models use seldom. Results are those of ONNX Runtime. */
+/* Tests rarely used features. The expected results are those of ONNX
+ * Runtime. */
 static void check_nodes(void)
 {
     tn_tensor *x = tn_arange(1, 5, 1, .dtype = TN_F32);
@@ -138,7 +139,7 @@ static void attr_ints(message *node, const char *name, const int64_t *x,
     attr_ints(node, name, (int64_t[]){__VA_ARGS__},                            \
               (int)(sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t)))
 
-/* Whether a and b are equal up to rounding. */
+/* Returns whether a and b are equal up to rounding. */
 static bool is_near(tn_tensor *a, tn_tensor *b, double tolerance)
 {
     const double worst = tn_item(tn_amax(tn_abs(tn_sub(a, b))));
@@ -233,7 +234,8 @@ static void check_regions(void)
        "a region of an image that is missing");
 }
 
-/* The example of ONNX: single numbers and pairs. */
+/* Tests the example in the documentation of ONNX, with single numbers and with
+ * pairs. */
 static void check_tf_idf(void)
 {
     static const int64_t x[] = {1, 1, 3, 3, 3, 7, 8, 6, 7, 5, 6, 8};
@@ -348,8 +350,8 @@ static void check_gather(void)
        "an index that the model computes is named as it is");
 }
 
-/* A long sequence runs in one call of Tenon's layer, a short one step by step.
- * Without a bias, too. */
+/* Tests that a long sequence runs in one call of Tenon's layer and a short one
+ * step by step, with and without a bias. */
 static void check_recurrent(void)
 {
     static const struct {

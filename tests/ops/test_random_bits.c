@@ -72,9 +72,9 @@ int main(int argc, char **argv)
         is_str(got, want, "opencl: the reference's bits");
     else
         skip(1, "no OpenCL device");
-    const char *const isas[] = {"generic", "v3", "v4", "jit"};
+    const char *const isas[] = {"generic", "v3-nojit", "v3", "v4-nojit", "v4"};
     const int threads[] = {1, 2, 7};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         for (int t = 0; t < 3; t++) {
             if (hash_of(argv[0], "cpu", isas[i], threads[t], got))
                 is_str(got, want, "cpu, %s, %d threads: the reference's bits",

@@ -265,8 +265,8 @@ static tn_optim *lion_of(tn_parameter_list *list)
     return tn_optim_lion(list, .lr = 0.1);
 }
 
-/* Optimizers that need norms: parameters with any number of dimensions, of half
- * types, without elements, and a zero gradient. */
+/* Tests optimizers that need norms, for parameters with any number of
+ * dimensions, of half types and without elements, and for a gradient of 0. */
 static void test_shapes(void)
 {
     static const tn_dtype dtypes[] = {TN_F32, TN_F16, TN_BF16, TN_F64};

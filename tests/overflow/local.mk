@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 check_PROGRAMS += tests/overflow/test_rows tests/overflow/test_sizes
 tests_overflow_test_rows_SOURCES = tests/overflow/test_rows.c \
 	tests/overflow/overflow.c tests/overflow/overflow.h \
@@ -6,8 +6,9 @@ tests_overflow_test_rows_SOURCES = tests/overflow/test_rows.c \
 tests_overflow_test_sizes_SOURCES = tests/overflow/test_sizes.c
 EXTRA_DIST += tests/overflow/README.md
 
-# Calls of all functions with numbers that the public headers declare, but for
-# those of lm.h, tokenizer.h, chat.h and onnx.h (tests/lm and tests/onnx have theirs).
+# Calls each function of the public headers that has a number as parameter, except
+# those of lm.h, tokenizer.h, chat.h, onnx.h, dist.h and parallel.h. tests/lm,
+# tests/onnx and tests/dist test those.
 check_PROGRAMS += tests/overflow/test_calls
 tests_overflow_test_calls_SOURCES = tests/overflow/test_calls.c \
 	tests/overflow/overflow.c tests/overflow/overflow.h $(gguf_sources)
@@ -18,7 +19,8 @@ tests/overflow/calls.inc: tests/overflow/calls.awk tests/prototypes.awk \
 		tests/overflow/test_calls.c $(tenoninclude_HEADERS)
 	$(AM_V_GEN)$(MKDIR_P) tests/overflow && files= && \
 	for f in tests/overflow/test_calls.c $(tenoninclude_HEADERS); do \
-	  case $$f in */ops.h | */lm.h | */tokenizer.h | */chat.h | */onnx.h | $(media_header_patterns)) continue ;; esac; \
+	  case $$f in */ops.h | */lm.h | */tokenizer.h | */chat.h | */onnx.h | */dist.h | \
+	      */parallel.h | */comm_plugin.h | $(media_header_patterns)) continue ;; esac; \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
 	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/overflow/calls.awk \
 	  -f $(srcdir)/tests/prototypes.awk $$files \

@@ -33,6 +33,7 @@ NO_RUN(attention)
 NO_RUN(product)
 NO_RUN(lapack)
 NO_RUN(quantised_product)
+NO_RUN(epilogue)
 
 static tn_status fits(tn_plugin_device *device)
 {
@@ -79,6 +80,29 @@ static void release(tn_plugin_device *device, tn_recorded *recorded)
     (void)recorded;
 }
 
+static tn_status no_prepare(tn_queue *queue, const tn_launch_item *item,
+                            uint32_t count, tn_launch_list **list)
+{
+    (void)item;
+    (void)count;
+    (void)list;
+    return no_begin(queue);
+}
+
+static tn_status no_list_run(tn_queue *queue, tn_launch_list *list,
+                             uint64_t tag)
+{
+    (void)list;
+    (void)tag;
+    return no_begin(queue);
+}
+
+static void list_release(tn_plugin_device *device, tn_launch_list *list)
+{
+    (void)device;
+    (void)list;
+}
+
 static const void *extension(const char *name, uint32_t version)
 {
     static const tn_conv_extension conv = {.run = no_conv};
@@ -91,6 +115,10 @@ static const void *extension(const char *name, uint32_t version)
         .takes = takes, .run = no_quantised_product};
     static const tn_graph_replay_extension graph_replay = {
         .begin = no_begin, .end = no_end, .run = no_run, .release = release};
+    static const tn_epilogue_extension epilogue = {.takes = takes,
+                                                   .run = no_epilogue};
+    static const tn_launch_list_extension launch_list = {
+        .prepare = no_prepare, .run = no_list_run, .release = list_release};
     static const struct {
         const char *name;
         const void *table;
@@ -104,6 +132,8 @@ static const void *extension(const char *name, uint32_t version)
         {"graph-replay", &graph_replay, TN_GRAPH_REPLAY_EXTENSION_SIZE_1_0},
         {"quantised-product", &quantised_product,
          TN_QUANTISED_PRODUCT_EXTENSION_SIZE_1_0},
+        {"epilogue", &epilogue, TN_EPILOGUE_EXTENSION_SIZE_1_0},
+        {"launch-list", &launch_list, TN_LAUNCH_LIST_EXTENSION_SIZE_1_0},
     };
     const uint32_t cut = (uint32_t)number("cut", 0);
     for (size_t i = 0; version == 1 && i < sizeof tables / sizeof *tables; i++)

@@ -1,4 +1,5 @@
-# The fake device and the bad plugins: built for make check, never installed.
+# Build rules of the fake device and of plugins with faults. `make check` builds
+# them, and they are never installed.
 tn_test_plugin_flags = -rpath /nowhere $(PLUGIN_LINK_FLAGS)
 
 check_LTLIBRARIES += tn_fake.la
@@ -48,7 +49,8 @@ tn_nosymbol_la_SOURCES = tests/plugins/nosymbol.c
 tn_nosymbol_la_LDFLAGS = -rpath /nowhere -module -avoid-version -shared \
 	-no-undefined
 
-# The reference with one fault at a time, for the conformance kit.
+# The reference plugin with one deliberate fault at a time, which the conformance
+# kit (tenon-plugin-check) must find.
 check_LTLIBRARIES += tn_lying.la
 tn_lying_la_SOURCES = tests/plugins/lying/lying.c \
 	plugins/reference/numbers.c plugins/reference/reference_matmul.c \
@@ -58,13 +60,13 @@ tn_lying_la_LDFLAGS = $(tn_test_plugin_flags)
 tn_lying_la_LIBADD = -lm -lpthread
 EXTRA_DIST += tests/plugins/lying/README.md
 
-# Kernels in plain C, by the C compiler.
+# A plugin that prints kernels as plain C and compiles them by the C compiler.
 check_LTLIBRARIES += tn_compiled.la
 tn_compiled_la_SOURCES = tests/plugins/compiled.c
 tn_compiled_la_LDFLAGS = $(tn_test_plugin_flags)
 tn_compiled_la_LIBADD = -lm -lpthread
 
-# A device that works later, and faults for it, built by the test itself.
+# An asynchronous device, and the deliberate faults for it. The test builds them.
 EXTRA_DIST += tests/plugins/threaded/README.md \
 	tests/plugins/threaded/threaded.c tests/plugins/threaded/lies.txt \
 	tests/plugins/threaded/lie.awk tests/plugins/threaded/vendor.c

@@ -35,8 +35,9 @@ struct tn_lt_opaque {
 typedef struct tn_lt_opaque opaque;
 
 typedef struct product {
-    int type, types[3], turned[2], count; /* types[], turned[] of a, b and c;
-                                           * type: that of c */
+    int type, types[3], turned[2], count; /* types[] and turned[] (transposed)
+                                           * have the values of a, b and c; type
+                                           * is the type of c */
     int64_t m, n, k, rows[3], columns[3], ld[3], stride[3], aux_ld;
     uint32_t epilogue;
     tn_cu_pointer matrix[3], workspace, at[POINTERS];

@@ -1,5 +1,5 @@
-# The simulated CUDA driver: see the head of Makefile.am. tests/sim/driver is a
-# folder for LD_LIBRARY_PATH.
+# Build rules of the simulated CUDA driver. Tests put its folder, tests/sim/driver,
+# into LD_LIBRARY_PATH.
 
 EXTRA_DIST += tests/sim/README.md
 if HAVE_CUDA
@@ -53,13 +53,15 @@ tests/sim/nvrtc/libnvrtc.so.12: nvrtc_sim.la
 tests/sim/driver/libcublasLt.so.13: cublaslt_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) ../../../.libs/cublaslt_sim.so $@
-# cuDNN is not simulated: a library without its functions hides one of NVIDIA's.
+# cuDNN is not simulated. A library of its name without its functions hides
+# NVIDIA's cuDNN, if that is installed.
 tests/sim/driver/libcusolver.so.12 tests/sim/driver/libcudnn.so.9: cusolver_sim.la
 	$(AM_V_GEN)$(MKDIR_P) $(@D) && rm -f $@ && \
 	  $(LN_S) ../../../.libs/cusolver_sim.so $@
 
-# For bench/sass.py, in a folder of its own. The plugin finds this file under the
-# names of cuDNN and cuSOLVER, too, without their functions.
+# The driver for bench/sass.py, in another folder. The same file also has the names
+# of cuDNN and cuSOLVER there. It lacks their functions, so the plugin does not use
+# them.
 check_LTLIBRARIES += cuda_counting.la
 cuda_counting_la_SOURCES = tests/sim/counting.c tests/sim/sim.h \
 	tests/sim/ptx.h tests/sim/ptx.def tests/sim/ptx_parse.h \

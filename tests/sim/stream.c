@@ -300,8 +300,8 @@ tn_cu_result cuEventCreate(tn_cu_event *event, unsigned flags)
 tn_cu_result cuEventDestroy_v2(tn_cu_event event)
 {
     ENTER_WITH(event, "event", false);
-    event->handle.live = false; /* work that waits for the event continues to do
-                                 * so */
+    event->handle.live = false; /* work that already waits for the event
+                                 * continues to wait */
     return 0;
 }
 

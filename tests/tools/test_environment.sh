@@ -12,6 +12,8 @@ sources=$(find lib backends plugins tools -name '*.c')
     # shellcheck disable=SC2086 # a list of paths without spaces
     cat $sources | grep -oE '(tn__env|[^_]getenv)\("[A-Z_]+"' |
         grep -oE '[A-Z_]{3,}' | grep -vE '^TENON_TEST_(PLUGIN|GPU)$'
+    # the variables of launchers
+    grep -oE '"[A-Z][A-Z_]{3,}"' lib/dist/place.c | tr -d '"'
     for plugin in cpu cuda opencl; do
         cat backends/$plugin/*.c |
             grep -oE '(->option|option_is)\("[a-z0-9]+"|\.option = "[a-z]+"' |

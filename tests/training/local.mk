@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 check_PROGRAMS += \
 	tests/training/test_amp \
 	tests/training/test_average \
@@ -27,13 +27,13 @@ tests_training_test_states_SOURCES = tests/training/test_states.c
 tests_training_test_threads_SOURCES = tests/training/test_threads.c
 tests_training_test_train_SOURCES = tests/training/test_train.c
 
-# Run by test_resume.sh, which kills it.
+# test_resume.sh runs and kills this program.
 noinst_PROGRAMS += tests/training/resume
 tests_training_resume_SOURCES = tests/training/resume.c
 tests_training_resume_LDADD = libtenon.la
 dist_check_SCRIPTS += tests/training/test_resume.sh
 
-# Run by test_train.sh, which kills it.
+# test_train.sh runs and kills this program.
 noinst_PROGRAMS += tests/training/train_run
 tests_training_train_run_SOURCES = tests/training/train_run.c
 tests_training_train_run_LDADD = libtenon.la
@@ -42,8 +42,9 @@ dist_check_SCRIPTS += tests/training/test_train.sh
 check_PROGRAMS += tests/training/test_forks
 tests_training_test_forks_SOURCES = tests/training/test_forks.c
 
-# The program's own settings change nothing: a locale with a decimal comma is built
-# here, where localedef and its sources are (Debian: locales).
+# test_modes tests that process-wide settings, such as the locale, do not change
+# results. It uses a locale with a decimal comma, which is made here if localedef
+# and its sources are installed (Debian: locales).
 check_PROGRAMS += tests/training/test_modes
 tests_training_test_modes_SOURCES = tests/training/test_modes.c tests/modes.h \
 	$(printed_sources)

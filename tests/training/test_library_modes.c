@@ -1,6 +1,6 @@
-/* test_library_modes.c: process-wide settings must not change what
+/* test_library_modes.c: tests that process-wide settings do not change what
  * libtenon-media, libtenon-onnx and libtenon-lm compute on the host, read and
- * write: see modes.h. */
+ * write (modes.h). */
 #include <tenon/curves.h>
 #include <tenon/image.h>
 #include <tenon/lm.h>

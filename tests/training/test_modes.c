@@ -1,5 +1,5 @@
-/* test_modes.c: process-wide settings must not change what libtenon computes,
- * prints, reads and writes: see modes.h. */
+/* test_modes.c: tests that process-wide settings do not change what libtenon
+ * computes, prints, reads and writes (modes.h). */
 #include <tenon/op_register.h>
 
 #include "../kernel/printed.h"

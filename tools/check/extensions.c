@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check_attention.h"
+#include "check_epilogue.h"
 #include "check_lapack.h"
 #include "check_quantised.h"
 #include "operand.h"
@@ -424,6 +425,106 @@ static int case_graph_replay(const void *table, int64_t *wrong)
     return false;
 }
 
+/* ---- launch-list -------------------------------------------------------- */
+
+enum { LISTED = 3 };
+
+/* out = in * parameter, in f32 */
+static const tn_kernel_ins scale_ins[] = {
+    {TN_K_LOAD, TN_F32, TN_LEVEL_ELEM, 0, TN_NONE, TN_NONE, TN_NONE, {0}},
+    {TN_K_PARAM, TN_F32, TN_LEVEL_UNIFORM, 0, TN_NONE, TN_NONE, TN_NONE, {0}},
+    {TN_K_MUL, TN_F32, TN_LEVEL_ELEM, 0, 0, 1, TN_NONE, {0}},
+    {TN_K_STORE, TN_F32, TN_LEVEL_ELEM, 0, 2, TN_NONE, TN_NONE, {1}}};
+static const tn_program scale = {
+    .size = sizeof scale,
+    .ins_count = 4,
+    .operand_count = 2,
+    .param_count = 1,
+    .stage_count = 1,
+    .order_count = 4,
+    .uniform_count = 1,
+    .ins = scale_ins,
+    .operand = (const tn_kernel_operand[]){
+        {TN_F32, TN_OPERAND_READ, TN_LEVEL_ELEM, 0},
+        {TN_F32, TN_OPERAND_WRITE, TN_LEVEL_ELEM, 0}},
+    .param_dtype = (const uint8_t[]){TN_F32},
+    .stage = (const tn_kernel_stage[]){{1, 3, 4, 0}},
+    .order = (const uint32_t[]){1, 0, 2, 3},
+    .key = {0x5ca1e, 1}};
+
+/* Prepares three launches over parts of one input, and runs them twice: with
+ * other parts, other buffers for the result and other parameters. */
+static int case_launch_list(const void *table, int64_t *wrong)
+{
+    const tn_launch_list_extension *lists = table;
+    operand *const result[2] = {&out, &weight};
+    tn_launch_operand given[LISTED][2];
+    int64_t extent[LISTED], first[LISTED], all = 0;
+    const int64_t one = 1;
+    tn_number parameter[LISTED];
+    tn_launch launch[LISTED];
+    tn_launch_item item[LISTED];
+    tn_built *built = NULL;
+    tn_launch_list *list = NULL;
+    for (int i = 0; i < LISTED; i++, all += extent[i - 1]) {
+        extent[i] = random_between(&now.source, 0, 1200);
+        first[i] = all;
+    }
+    all += all == 0;
+    lay_out(&in, TN_F32, 1, &all, true, false);
+    lay_out(&out, TN_F32, 1, &all, true, true);
+    lay_out(&weight, TN_F32, 1, &all, true, true);
+    operand_send(&in);
+    operand_send(&out);
+    operand_send(&weight);
+    if (!operand_succeeded(now.device->plugin->program_build(
+                               now.device->device, &scale, &built),
+                           "program_build"))
+        return false;
+    for (int i = 0; i < LISTED; i++) {
+        given[i][0] = (tn_launch_operand){in.view.buffer, in.view.offset, &one,
+                                          NULL, NULL};
+        given[i][1] = (tn_launch_operand){out.view.buffer, out.view.offset,
+                                          &one, NULL, NULL};
+        given[i][0].offset += first[i];
+        given[i][1].offset += first[i];
+        parameter[i].f = i + 2;
+        launch[i] = (tn_launch){.size = sizeof launch[i],
+                                .outer_ndim = 1,
+                                .extent = &extent[i],
+                                .operand = given[i],
+                                .param = &parameter[i]};
+        item[i] = (tn_launch_item){built, &launch[i]};
+    }
+    operand_enter();
+    tn_status status =
+        lists->prepare(now.device->queue, item, LISTED, &list);
+    operand_leave();
+    const bool leaves = declined(status, "prepare");
+    for (int r = 0; r < 2 && !leaves && !status; r++) {
+        for (int i = 0; i < LISTED; i++) {
+            /* The second run reads the input from its end on. */
+            const int64_t at = r ? all - first[i] - extent[i] : first[i];
+            given[i][0].offset = in.view.offset + at;
+            given[i][1].buffer = result[r]->view.buffer;
+            given[i][1].offset = result[r]->view.offset + first[i];
+            parameter[i].f = (r ? 0.5 : 2) + i;
+            for (int64_t e = 0; e < extent[i]; e++)
+                result[r]->value[first[i] + e] = operand_eval(
+                    TN_K_MUL, TN_F32, in.value[at + e], parameter[i]);
+        }
+        operand_enter();
+        operand_succeeded(lists->run(now.device->queue, list, 0), "run");
+        operand_leave();
+    }
+    *wrong = operand_receive(&in) + operand_receive(&out) +
+             operand_receive(&weight);
+    if (list)
+        lists->release(now.device->device, list);
+    now.device->plugin->program_free(now.device->device, built);
+    return leaves;
+}
+
 /* ---- attention ---------------------------------------------------------- */
 
 static void any_attention(tn_attention_args *args, int64_t extent[4][4])
@@ -553,6 +654,14 @@ static int case_quantised_product(const void *table, int64_t *wrong)
 {
     in.view.dtype = TN_U8; /* operand_words() names this dtype in messages */
     return declined(quantised_case(table, wrong), "quantised-product");
+}
+
+/* ---- epilogue ----------------------------------------------------------- */
+
+static int case_epilogue(const void *table, int64_t *wrong)
+{
+    in.view.dtype = TN_F32; /* operand_words() names this dtype in messages */
+    return declined(epilogue_case(table, wrong), "epilogue");
 }
 
 /* ---- a case ------------------------------------------------------------- */

@@ -283,15 +283,13 @@ static void guard_program_free(tn_plugin_device *device, tn_built *what)
     free(b);
 }
 
-static tn_status guard_launch(tn_queue *queue, tn_built *what,
-                              const tn_launch *launch)
+/* Copies a launch of a program, with all that it points to, to a place. */
+static const tn_launch *put_launch(place *p, const tn_program *program,
+                                   const tn_launch *launch)
 {
-    const built *b = (const built *)what;
-    const tn_program *program = b->program;
     const size_t word = sizeof(int64_t);
     const size_t ndim = launch->outer_ndim + launch->row_ndim;
     unsigned char *at;
-    place *p = take("launch");
     tn_launch *mine = put_struct(p, &at, launch, sizeof *launch);
     tn_launch_operand *operand =
         put(&at, launch->operand, program->operand_count * sizeof *operand);
@@ -305,7 +303,35 @@ static tn_status guard_launch(tn_queue *queue, tn_built *what,
         operand[k].index_extent = put(&at, operand[k].index_extent, bytes);
     }
     protect(p);
+    return mine;
+}
+
+static tn_status guard_launch(tn_queue *queue, tn_built *what,
+                              const tn_launch *launch)
+{
+    const built *b = (const built *)what;
+    place *p = take("launch");
+    const tn_launch *mine = put_launch(p, b->program, launch);
     return end(p, real.launch(queue, b->real, mine));
+}
+
+static tn_launch_list_extension real_list, seen_list;
+
+/* The launches of a list stay where they are, so only the built programs are
+ * replaced by those that the plugin returned. */
+static tn_status guard_prepare(tn_queue *queue, const tn_launch_item *item,
+                               uint32_t count, tn_launch_list **list)
+{
+    tn_launch_item *mine = malloc(count * sizeof *mine);
+    if (!mine)
+        return TN_ERR_MEMORY;
+    for (uint32_t i = 0; i < count; i++)
+        mine[i] = (tn_launch_item){((const built *)item[i].built)->real,
+                                   item[i].launch};
+    tn_status status = real_list.prepare(queue, mine, count, list);
+    memset(mine, FILL, count * sizeof *mine);
+    free(mine);
+    return status;
 }
 
 /* Prepares a struct that the plugin is to fill. Sets its size field, and all
@@ -399,6 +425,34 @@ static tn_status guard_sync(tn_queue *queue, tn_fault *fault)
 EXTENSIONS(RUN)
 #undef RUN
 
+static tn_epilogue_extension real_epilogue, seen_epilogue;
+
+/* The arguments, the work and the launch each have a place. */
+static tn_status guard_epilogue(tn_queue *queue, const tn_epilogue_args *args)
+{
+    static const uint32_t bytes[TN_EPILOGUE_END] = {
+        sizeof(tn_matmul_args), sizeof(tn_conv_args), sizeof(tn_product_args),
+        sizeof(tn_attention_args), sizeof(tn_quantised_product_args)};
+    const built *b = (const built *)args->built;
+    unsigned char *at;
+    place *p = take("epilogue"), *work = take("epilogue");
+    place *launch = take("epilogue");
+    tn_epilogue_args *mine = put_struct(p, &at, args, sizeof *args);
+    mine->work = args->work;
+    if (args->work && args->kind < TN_EPILOGUE_END)
+        mine->work = put_struct(work, &at, args->work, bytes[args->kind]);
+    if (b) {
+        mine->built = b->real;
+        mine->launch = put_launch(launch, b->program, args->launch);
+    }
+    protect(work);
+    protect(p);
+    const tn_status status = real_epilogue.run(queue, mine);
+    end(launch, status);
+    end(work, status);
+    return end(p, status);
+}
+
 static const void *guard_extension(const char *name, uint32_t version)
 {
     const void *table = real.extension(name, version);
@@ -416,7 +470,16 @@ static const void *guard_extension(const char *name, uint32_t version)
         return &seen_##id;                                                     \
     }
     EXTENSIONS(DRESS)
+    DRESS(epilogue)
 #undef DRESS
+    if (table && strcmp(name, "launch-list") == 0) {
+        memcpy(&real_list, table,
+               size < sizeof real_list ? size : sizeof real_list);
+        seen_list = real_list;
+        if (real_list.prepare)
+            seen_list.prepare = guard_prepare;
+        return &seen_list;
+    }
     return table;
 }
 

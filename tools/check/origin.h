@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What has happened since the process began. */
+/* What libraries have done since the process began. */
 typedef struct origin_counts {
     int threads;        /* number of threads that the plugin has started,
                            including those that have ended */

@@ -71,6 +71,26 @@ static void run_oracle(const random_case *c, outcome *o)
 
 /* ---- the plugin --------------------------------------------------------- */
 
+/* Launches by the extension "launch-list", if the plugin has it and this program
+ * is one that tests it: half of the programs are. Else returns false. */
+static bool launch_by_list(const by_hand *h, const random_case *c,
+                           tn_built *built, const tn_launch *launch,
+                           tn_status *status)
+{
+    const tn_launch_list_extension *lists =
+        h->plugin->extension ? h->plugin->extension("launch-list", 1) : NULL;
+    if (!lists || !(c->program.key[0] & 1))
+        return false;
+    const tn_launch_item item = {built, launch};
+    tn_launch_list *list = NULL;
+    *status = lists->prepare(h->queue, &item, 1, &list);
+    if (*status == TN_OK) {
+        *status = lists->run(h->queue, list, launch->tag);
+        lists->release(h->device, list);
+    }
+    return true;
+}
+
 /* Builds and launches the case, waits for it, and copies all memory back.
  * Returns false if a call failed that must not fail. */
 static bool run_launch(const by_hand *h, const random_case *c, outcome *o,
@@ -94,7 +114,8 @@ static bool run_launch(const by_hand *h, const random_case *c, outcome *o,
                  by_hand_failure());
         return false;
     }
-    status = h->plugin->launch(h->queue, built, &launch);
+    if (!launch_by_list(h, c, built, &launch, &status))
+        status = h->plugin->launch(h->queue, built, &launch);
     o->fault = (tn_fault){.size = sizeof o->fault};
     o->status = h->plugin->queue_sync(h->queue, &o->fault);
     h->plugin->program_free(h->device, built);

@@ -212,6 +212,16 @@ unknown_quantised_product(scene *s,
                    "quantised-product with format 4160");
 }
 
+static bool unknown_epilogue(scene *s, const tn_epilogue_extension *epilogue)
+{
+    const tn_epilogue_args args = {.size = sizeof args,
+                                   .kind = TN_EPILOGUE_END};
+    return REFUSED(s, epilogue->takes(s->h.device, args.kind),
+                   "epilogue takes kind %u", args.kind) &&
+           REFUSED(s, epilogue->run(s->h.queue, &args), "epilogue of kind %u",
+                   args.kind);
+}
+
 static void extensions(int argument)
 {
     (void)argument;
@@ -231,6 +241,7 @@ static void extensions(int argument)
     UNKNOWN(product);
     UNKNOWN(lapack);
     UNKNOWN(quantised_product);
+    UNKNOWN(epilogue);
 #undef UNKNOWN
     for (size_t i = 0; held && s.h.plugin->extension; i++) {
         static const char *const names[] = {

@@ -1,6 +1,6 @@
 /* native_body.h: a JIT compiler for elementwise expressions. It generates
- * AVX-512 code that computes several operations of a program in one loop, as
- * torch.compile does for pointwise kernels.
+ * AVX2 or AVX-512 code that computes several operations of a program in one
+ * loop, as torch.compile does for pointwise kernels.
  *
  * A body is the computation of one such loop: a list of nodes in SSA form. A
  * node loads an operand, is a constant, or is an instruction of TN_KERNEL_MAP.
@@ -40,6 +40,9 @@ enum {
  * equal or one is NaN. */
 enum { CPU_SECOND = 1 };
 
+/* The instruction set of the generated code. */
+enum { CPU_NATIVE_NONE, CPU_NATIVE_AVX2, CPU_NATIVE_AVX512 };
+
 typedef struct cpu_node {
     /* The instruction, one of TN_K_... (plugin_program.h). A LOAD reads operand
      * `number`. A CALL calls exp, the only supported function. */
@@ -67,11 +70,11 @@ typedef struct cpu_node {
  * With the option `parts`, the argument is an array of cpu_native_call. call[p]
  * describes range p of the same rows, and the code stores the folds after the
  * last range. call[p].lines is the number of entries from call[p] to the end.
- * In all entries but the last, n is a multiple of the lanes of a vector. */
+ * In all entries but the last, n is a multiple of 64 bytes of values. */
 typedef struct cpu_native_call {
     int64_t n, lines;
-    /* Memory to prefetch. The code prefetches 64 bytes of it for each vector
-     * that it computes. */
+    /* Memory to prefetch. The code prefetches 64 bytes of it for each step of
+     * its loop (native_code.h). */
     const char *prefetch;
     /* Distance in bytes from the last prefetch of one row to the first prefetch
      * of the next row. */
@@ -124,11 +127,15 @@ typedef struct cpu_native {
     uint32_t fold[TN_CPU_NATIVE_FOLDS];
     uint8_t fold_kind[TN_CPU_NATIVE_FOLDS]; /* TN_REDUCE_SUM to TN_REDUCE_MIN */
     bool wide;                              /* values have 8 bytes, not 4 */
+    uint8_t set; /* the instruction set: CPU_NATIVE_AVX2 or _AVX512 */
     /* linked list of all generated variants, owned; entries are added and never
      * removed */
     _Atomic(cpu_native_variant *) variants;
 } cpu_native;
 
+/* Returns how many rows or chunks code that computes the folds (reductions of a
+ * row) processes at the same time, because of the number of registers. */
+uint32_t tn__cpu_native_copies(const cpu_native *native);
 /* Returns whether the processor is x86-64 and the system allows written memory
  * to be made executable. */
 bool tn__cpu_native_available(void);

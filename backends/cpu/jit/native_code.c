@@ -1,13 +1,13 @@
 /* native_code.c: generates the machine code of a body, a list of SSA nodes
  * (native_body.h), for one set of options.
  *
- * The code is a loop over vectors of 64 bytes. It may process several rows or
+ * The code is a loop over steps of 64 bytes. It may process several rows or
  * chunks at the same time, which are called copies. A value stays in a register
  * from its definition to its last use, or is spilled to the stack if no
  * register is free. A value that is the same for a whole row has a register
  * during the whole loop, or instructions broadcast it from memory. Results are
  * stored after all operands are loaded, because results may overwrite operands.
- * The elements after the last whole vector are processed under a mask. */
+ * The elements after the last whole step are processed under a mask. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,48 +22,29 @@ static uint8_t *pin_of(emitter *m, uint32_t copy, uint32_t node)
     return &m->pin[of * m->native->node_count + node];
 }
 
+/* Returns whether the current vector is the first of a step. */
+static bool begins_step(const emitter *m)
+{
+    return m->disp / tn__jit_lanes(m) % (int32_t)tn__jit_halves(m) == 0;
+}
+
 static void make_result(emitter *m, uint32_t result, const uint32_t keep[3])
 {
     const cpu_native *n = m->native;
     uint32_t node = n->result[result];
     result %= m->results;
-    unsigned from = tn__jit_need(m, node, keep), mask = m->tail ? TAIL : 0;
+    unsigned from = tn__jit_need(m, node, keep);
     unsigned type = tn__jit_node_of(m, node)->type;
-    if (type != CPU_BOOL) {
-        x86_source to = tn__jit_block(m, n->operand_count + result, type);
-        bool streamed = (m->options->streamed >> result & 1) && !m->tail;
-        tn__jit_emit_masked(m, tn__jit_floats(m, streamed ? 0x2b : 0x11), mask,
-                            false, from, 0, to, X86_NO_IMM);
-        to.memory.disp += m->options->ahead;
-        if ((m->options->prefetch_operands >> (n->operand_count + result) &
-             1) &&
-            !m->tail)
-            tn__x86_prefetch(&m->x, X86_TO_WRITE, &to.memory);
+    x86_source to = tn__jit_block(m, n->operand_count + result, type);
+    if (type == CPU_BOOL) {
+        tn__jit_store_bool(m, from, to);
         return;
     }
-    x86_form form = {(uint8_t)from, X86_128, true, 16};
-    x86_source ones = {.is_memory = true, .memory = {POOL, X86_NO_INDEX, 1, 0}};
-    tn__x86_vector(&m->x, (x86_op){1, 3, 0x6f, false}, form, SCRATCH, 0, &ones,
-                   X86_NO_IMM); /* VMOVDQU8 */
-    x86_source to = tn__jit_block(m, n->operand_count + result, type);
-    if (mask) {
-        form = (x86_form){(uint8_t)mask, X86_128, false, 16};
-        tn__x86_vector(&m->x, (x86_op){1, 3, 0x7f, false}, form, SCRATCH, 0,
-                       &to, X86_NO_IMM);
-    } else if (m->wide) { /* VMOVQ */
-        form = (x86_form){0, X86_128, false, 8};
-        tn__x86_vector(&m->x, (x86_op){1, 1, 0xd6, true}, form, SCRATCH, 0, &to,
-                       X86_NO_IMM);
-    } else {
-        form = (x86_form){0, X86_128, false, 16};
-        tn__x86_vector(&m->x, (x86_op){1, 0, 0x11, false}, form, SCRATCH, 0,
-                       &to, X86_NO_IMM);
-    }
-}
-
-static int32_t lanes_of(const emitter *m)
-{
-    return m->wide ? 8 : 16;
+    tn__jit_store(m, from, to, m->options->streamed >> result & 1);
+    to.memory.disp += m->options->ahead;
+    if ((m->options->prefetch_operands >> (n->operand_count + result) & 1) &&
+        begins_step(m) && !m->tail)
+        tn__x86_prefetch(&m->x, X86_TO_WRITE, &to.memory);
 }
 
 /* Generates the code of nodes (SSA instructions). The loop processes several
@@ -77,9 +58,8 @@ static void make_nodes(emitter *m, bool ahead, uint32_t turns)
     memset(m->spill, 0xff, n->node_count * sizeof *m->spill);
     memset(m->holder, 0xff, sizeof m->holder);
     for (uint32_t i = 0; i < n->node_count; i++)
-        m->reg[i] =
-            ahead && tn__jit_is_ahead(m, i) ? NO_REGISTER
-                                            : *pin_of(m, m->copy, i);
+        m->reg[i] = ahead && tn__jit_is_ahead(m, i) ? NO_REGISTER
+                                                    : *pin_of(m, m->copy, i);
     for (m->at = 0; m->at < n->node_count; m->at++) {
         const cpu_node *node = tn__jit_node_of(m, m->at);
         uint8_t pin = *pin_of(m, m->copy, m->at);
@@ -87,7 +67,7 @@ static void make_nodes(emitter *m, bool ahead, uint32_t turns)
             node->op == TN_K_CONST || tn__jit_is_ahead(m, m->at) != ahead ||
             m->turn[m->at] >= turns)
             continue;
-        m->disp = disp + m->turn[m->at] * lanes_of(m);
+        m->disp = disp + m->turn[m->at] * tn__jit_lanes(m);
         tn__jit_make_node(m);
         if (ahead && pin != NO_REGISTER)
             tn__jit_move(m, pin, m->reg[m->at]);
@@ -97,14 +77,14 @@ static void make_nodes(emitter *m, bool ahead, uint32_t turns)
 
 enum { LINE = 64 };
 
-/* Generates the prefetch for the vector that begins at element INDEX + disp: 64
+/* Generates the prefetch for the step that begins at element INDEX + disp: 64
  * bytes of the memory at cpu_native_call.prefetch. */
 static void emit_prefetch(emitter *m, int32_t disp)
 {
     int32_t copies = m->options->copies;
+    int32_t step = disp / tn__jit_lanes(m) / (int32_t)tn__jit_halves(m);
     x86_memory prefetch = {PREFETCH_AT, X86_NO_INDEX, 1,
-                           (disp / lanes_of(m) * copies + (int32_t)m->copy) *
-                               LINE};
+                           (step * copies + (int32_t)m->copy) * LINE};
     tn__x86_prefetch(&m->x, X86_SECOND, &prefetch);
 }
 
@@ -120,7 +100,9 @@ static void emit_operand_prefetches(emitter *m, uint32_t turns)
             !(m->options->prefetch_operands >> node->number & 1) ||
             m->turn[i] >= turns)
             continue;
-        m->disp = disp + m->turn[i] * lanes_of(m);
+        m->disp = disp + m->turn[i] * tn__jit_lanes(m);
+        if (!begins_step(m))
+            continue;
         x86_source from = tn__jit_block(m, node->number, node->type);
         from.memory.disp += m->options->ahead;
         tn__x86_prefetch(&m->x, X86_FIRST, &from.memory);
@@ -139,16 +121,20 @@ static void make_body(emitter *m, bool tail, uint32_t turns, int32_t disp)
     m->disp = disp;
     for (m->copy = 0; m->copy < m->options->copies; m->copy++) {
         int32_t stack = m->stack;
-        m->stack = 0;
-        for (uint32_t i = 0; m->options->prefetch && !tail && i < turns; i++)
-            emit_prefetch(m, disp + (int32_t)i * lanes_of(m));
+        m->stack = m->target->buffer;
+        for (uint32_t i = 0; m->options->prefetch && !tail && i < turns; i++) {
+            m->disp = disp + (int32_t)i * tn__jit_lanes(m);
+            if (begins_step(m))
+                emit_prefetch(m, m->disp);
+        }
+        m->disp = disp;
         if (m->options->prefetch_operands && !tail)
             emit_operand_prefetches(m, turns);
         make_nodes(m, false, turns);
         for (uint32_t i = 0; m->options->folds && i < n->fold_count; i++)
             tn__jit_make_fold(m, i, none);
         for (uint32_t i = 0; i < turns * m->results; i++) {
-            m->disp = disp + (int32_t)(i / m->results) * lanes_of(m);
+            m->disp = disp + (int32_t)(i / m->results) * tn__jit_lanes(m);
             if (tn__jit_is_made(m, i))
                 make_result(m, i, none);
         }
@@ -182,10 +168,10 @@ static void pin_exp(emitter *m, uint32_t left, uint32_t next)
 static bool make_pins(emitter *m)
 {
     const cpu_native *n = m->native;
-    uint32_t left = m->pins, next = VECTORS;
+    uint32_t left = m->pins, next = m->target->registers;
     bool enough = true;
     if (m->options->folds)
-        next -= n->fold_count * m->options->copies;
+        next -= n->fold_count * m->options->copies * tn__jit_halves(m);
     memset(m->pin, NO_REGISTER, (size_t)n->node_count * m->options->copies);
     for (int turn = 0; turn < 3; turn++)
         for (m->copy = 0; m->copy < m->options->copies; m->copy++)
@@ -222,7 +208,7 @@ static void load_pins(emitter *m)
                 tn__jit_broadcast(m, *pin_of(m, m->copy, i),
                                   tn__jit_single_of(m, i));
         int32_t stack = m->stack;
-        m->stack = 0;
+        m->stack = m->target->buffer;
         make_nodes(m, true, 1);
         m->stack = stack > m->stack ? stack : m->stack;
     }
@@ -246,38 +232,53 @@ static void patch(x86 *x, size_t at, int32_t number)
 
 static void make_loop(emitter *m, uint32_t unroll)
 {
-    enum { JA = 0x87, JE = 0x84, JMP = 0xe9, SUB = 0x29, XOR = 0x31 };
+    enum {
+        JA = 0x87,
+        JBE = 0x86,
+        JE = 0x84,
+        JLE = 0x8e,
+        SUB = 0x29,
+        TEST = 0x85,
+        XOR = 0x31
+    };
     x86 *x = &m->x;
-    int32_t lanes = lanes_of(m);
+    int32_t lanes = tn__jit_lanes(m);
+    const uint32_t halves = tn__jit_halves(m);
     x86_memory count = {ARGUMENTS, X86_NO_INDEX, 1,
                         offsetof(cpu_native_call, n)};
     tn__x86_memory(x, LOAD, COUNT, &count);
     tn__x86_alu(x, XOR, INDEX, INDEX);
-    for (uint32_t u = unroll;; u = 1) {
+    for (uint32_t u = unroll * halves;; u = halves) {
         make_compare(m, lanes * (int32_t)u);
         size_t over = tn__x86_jump(x, JA), top = x->count;
-        uint32_t turns = u > 1 ? m->turns : 1;
+        uint32_t turns = u % m->turns == 0 ? m->turns : 1;
         for (uint32_t i = 0; i < u; i += turns)
             make_body(m, false, turns, (int32_t)i * lanes);
         if (m->options->prefetch)
             tn__x86_add(x, PREFETCH_AT,
-                        (int32_t)(u * m->options->copies * LINE));
+                        (int32_t)(u / halves * m->options->copies * LINE));
         tn__x86_add(x, INDEX, lanes * (int32_t)u);
         make_compare(m, lanes * (int32_t)u);
-        tn__x86_jump_back(x, 0x86, top); /* JBE */
+        tn__x86_jump_back(x, JBE, top);
         tn__x86_jump_here(x, over);
-        if (u == 1)
+        if (u == halves)
             break;
     }
     tn__x86_alu(x, SUB, COUNT, INDEX); /* COUNT = remaining elements */
     size_t done = tn__x86_jump(x, JE);
-    static const uint8_t bits[] = {
-        0xba, 0xff, 0xff, 0xff, 0xff,  /* mov edx, -1 */
-        0xc4, 0xe2, 0x48, 0xf5, 0xd2}; /* bzhi edx, edx, esi */
-    for (size_t i = 0; i < sizeof bits; i++)
-        tn__x86_byte(x, bits[i]);
-    tn__x86_mask_of(x, TAIL, RDX);
-    make_body(m, true, 1, 0);
+    size_t half = 0;
+    tn__jit_begin_tail(m);
+    for (uint32_t i = 0; i < halves; i++) {
+        if (i > 0) { /* Do any elements belong to the second vector? */
+            x86_memory first = {COUNT, X86_NO_INDEX, 1, -lanes};
+            tn__x86_memory(x, LEA, SCRATCH_POINTER, &first);
+            tn__x86_alu(x, TEST, SCRATCH_POINTER, SCRATCH_POINTER);
+            half = tn__x86_jump(x, JLE);
+        }
+        make_body(m, true, 1, (int32_t)i * lanes);
+    }
+    if (half > 0)
+        tn__x86_jump_here(x, half);
     tn__x86_jump_here(x, done);
 }
 
@@ -349,12 +350,10 @@ static bool make_all(emitter *m, uint32_t unroll)
     uint32_t all = tn__jit_per_copy(m) * m->options->copies;
     uint32_t most = POINTERS - m->options->prefetch;
     m->pointers = all < most ? all : most;
-    m->pool_count = m->wide ? POOL_ONES / 2 : POOL_ONES;
-    for (uint32_t i = 0; i < m->pool_count; i++)
-        m->pool[i] = UINT64_C(0x0101010101010101) >> (m->wide ? 0 : 32);
+    m->pool_count = 0;
     memset(m->pinned, 0, sizeof m->pinned);
     m->spilled = false;
-    m->stack = 0;
+    m->stack = m->target->buffer;
     x->count = 0;
     m->rare_count = 0;
     for (uint32_t i = FREE_POINTERS; i < m->pointers; i++)
@@ -403,11 +402,14 @@ static bool make_all(emitter *m, uint32_t unroll)
     while (x->count % 64 != 0 && !x->failed)
         tn__x86_byte(x, 0xcc);
     patch(x, pool - 4, (int32_t)(x->count - pool));
-    for (uint32_t i = 0; i < m->pool_count; i++) {
-        tn__x86_word(x, (uint32_t)m->pool[i]);
-        if (m->wide)
-            tn__x86_word(x, (uint32_t)(m->pool[i] >> 32));
-    }
+    tn__jit_pool_begin(m);
+    uint32_t size = m->wide ? 8 : 4, entry = m->target->entry;
+    for (uint32_t i = 0; i < m->pool_count; i++)
+        for (uint32_t k = 0; k == 0 || k < entry; k += size) {
+            tn__x86_word(x, (uint32_t)m->pool[i]);
+            if (m->wide)
+                tn__x86_word(x, (uint32_t)(m->pool[i] >> 32));
+        }
     return true;
 }
 
@@ -434,13 +436,14 @@ static bool place(const x86 *x, cpu_native_variant *variant)
  * Returns false if that needs fewer than `least` pinned registers. */
 static bool make_code(emitter *m, uint32_t unroll, uint32_t least)
 {
-    enum { PINS = 18 };
-    uint32_t folds = m->options->folds ? m->native->fold_count : 0;
+    uint32_t most = m->target->pins;
+    uint32_t folds =
+        m->options->folds
+            ? m->native->fold_count * m->options->copies * tn__jit_halves(m)
+            : 0;
     tn__jit_find_last(m);
     m->hoists = true;
-    m->pins = folds * m->options->copies < PINS
-                  ? PINS - folds * m->options->copies
-                  : 0;
+    m->pins = folds < most ? most - folds : 0;
     for (;; m->pins /= 2) {
         tn__jit_find_fixed(m);
         bool made = make_all(m, unroll);
@@ -457,8 +460,8 @@ bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
 {
     enum { SMALL = 24, PAIRED = 160, PAIR_PINS = 4 };
     const cpu_native_options *options = &variant->options;
-    uint32_t turns = options->copies == 1 && !options->folds &&
-                             native->node_count > SMALL &&
+    uint32_t turns = native->set == CPU_NATIVE_AVX512 && options->copies == 1 &&
+                             !options->folds && native->node_count > SMALL &&
                              native->node_count <= PAIRED &&
                              2 * native->result_count <= TN_CPU_NATIVE_RESULTS
                          ? 2
@@ -466,6 +469,7 @@ bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
     size_t nodes = turns * native->node_count + 1u;
     cpu_native both = *native;
     emitter m = {.options = options,
+                 .target = tn__jit_target_of(native->set),
                  .wide = native->wide,
                  .results = native->result_count,
                  .pool_room = 64};
@@ -477,6 +481,7 @@ bool tn__cpu_native_make(const cpu_native *native, cpu_native_variant *variant)
     m.fixed = malloc(nodes * sizeof *m.fixed);
     m.turn = calloc(nodes, sizeof *m.turn);
     both.node = malloc(nodes * sizeof *both.node);
+    m.x.vex = m.target->vex;
     bool made = m.last && m.reg && m.spill && m.pin && m.pool && m.fixed &&
                 m.turn && both.node;
     if (made) {

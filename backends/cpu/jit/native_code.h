@@ -1,7 +1,11 @@
 /* native_code.h: the state of the JIT compiler while it generates code for one
  * body. native_body.h defines body, node, fold and copy. native_code.c (the
  * loop), native_uses.c (which nodes the loop needs), native_nodes.c
- * (instructions) and native_registers.c (register allocation) share the state.
+ * (instructions), native_registers.c (register allocation) and native_target.c
+ * (what AVX2 and AVX-512 do differently) share the state.
+ *
+ * A step of the loop computes 64 bytes of each value: one vector with AVX-512,
+ * two with AVX2. The lanes of folds are therefore the same with both.
  *
  * A pinned register holds the same value during the whole loop. A single value
  * is one value for all elements of a row: a constant, or an operand in
@@ -13,16 +17,15 @@
 #include "x86.h"
 
 enum {
-    /* Registers zmm0 to zmm28 hold values. zmm29 to zmm31 are scratch
-     * registers. */
-    VECTORS = 29,
-    SCRATCH = 29,
-    MASKS = 5, /* BOOL values are in mask registers k1 to k5 */
-    SCRATCH_MASK = 6,
+    /* Vector registers 0 to 2 are scratch registers, the others hold values.
+     * AVX-512 has 32 vector registers, AVX2 has 16. */
+    SCRATCH = 0,
+    FIRST_VALUE = 3,
+    VECTORS = 32,
+    /* With AVX-512, BOOL values are in mask registers k1 to k5. */
+    MASKS = 5,
     TAIL = 7, /* k7 selects the lanes of the last, incomplete vector */
-    /* Number of 4-byte entries at the start of the constant pool whose bytes
-     * are all 1. They turn a mask into BOOL bytes, which are 0 or 1. */
-    POOL_ONES = 4,
+    STEP = 64,
     EXP_NUMBERS = 14, /* number of constants that exp reads */
     NO_REGISTER = 0xff,
     NO_SPILL = -1
@@ -44,6 +47,27 @@ enum {
 extern const uint8_t tn__jit_pointer_register[POINTERS];
 enum { LOAD = 0x8b, LEA = 0x8d, ADD = 0x03, ADD_TO = 0x01 };
 
+/* What the code generator knows about an instruction set. */
+typedef struct jit_target {
+    /* With VEX, BOOL values are vectors whose lanes have all bits 0 or all bits
+     * 1. Otherwise they are in mask registers. */
+    bool vex;
+    uint8_t length, bytes; /* of a vector: X86_256 or X86_512, and in bytes */
+    uint8_t registers;     /* number of vector registers */
+    /* The mask register for intermediate values. With VEX it is the last
+     * scratch register. */
+    uint8_t scratch_mask;
+    uint8_t pins; /* most registers that may hold one value in the whole loop */
+    /* Bytes of stack at RSP where elements of an incomplete vector are put
+     * together. */
+    uint8_t buffer;
+    /* The constant pool begins with `ones` bytes of 0 or 255, which are masks
+     * of incomplete vectors, followed by bytes of 1, which turn masks into BOOL
+     * values. Its constants begin at `pool`, and each has `entry` bytes, or as
+     * many as a value if entry is 0. */
+    uint8_t ones, pool, entry;
+} jit_target;
+
 /* One computation of exp in the loop. If a vector contains a rare argument (|x|
  * > 87 or NaN), the code jumps to slower code after the loop. The slower code
  * jumps back when it is done. */
@@ -57,6 +81,7 @@ typedef struct rare_exp {
 typedef struct emitter {
     const cpu_native *native;
     const cpu_native_options *options;
+    const jit_target *target;
     x86 x;
     /* last[node] is the index of the last node that reads this node. It is
      * node_count if the node is a result or the input of a fold, and TN_NONE if
@@ -81,7 +106,8 @@ typedef struct emitter {
     bool pinned[VECTORS];
     uint32_t at; /* the node whose code is being generated */
     uint32_t copy, pins, pointers;
-    /* Number of vectors of each row that the loop computes at a time: 1 or 2 */
+    /* Number of vectors of each row whose instructions are interleaved: 1 or
+     * 2 */
     uint32_t turns;
     uint32_t results; /* number of results that the code stores */
     /* The current vector begins at element INDEX + disp. */
@@ -95,6 +121,7 @@ typedef struct emitter {
 /* ---- native_registers.c -------------------------------------------------- */
 
 const cpu_node *tn__jit_node_of(const emitter *m, uint32_t node);
+/* Returns whether a node's value is in a mask register. */
 bool tn__jit_is_mask(const emitter *m, uint32_t node);
 /* Returns whether a node is a single value: one value for all elements of a
  * row. Instructions may broadcast it from memory. */
@@ -132,13 +159,6 @@ void tn__jit_emit_masked(emitter *m, x86_op op, unsigned mask, bool zero,
                          int imm);
 void tn__jit_move(emitter *m, unsigned to, unsigned from);
 void tn__jit_broadcast(emitter *m, unsigned to, x86_source source);
-enum { UNORDERED = 3 };
-void tn__jit_compare(emitter *m, unsigned mask, unsigned a, x86_source b,
-                     int predicate);
-/* Generates to = greater ? max(a, b) : min(a, b), where -0 < +0. If a or b is
- * NaN, the result is NaN. Register `to` must differ from a and b. */
-void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
-                    bool greater);
 
 /* Allocates a register for a node. If no register is free, evicts the value
  * whose next use is furthest away. Never evicts the values of the nodes in
@@ -153,6 +173,55 @@ x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3]);
 /* Frees a node's register if the node whose code is being generated is its last
  * reader. */
 void tn__jit_release(emitter *m, uint32_t node);
+
+/* ---- native_target.c ------------------------------------------------------ */
+
+const jit_target *tn__jit_target_of(unsigned set);
+/* Number of elements of a vector, and of vectors in a step of the loop. */
+int32_t tn__jit_lanes(const emitter *m);
+uint32_t tn__jit_halves(const emitter *m);
+/* A mask is a mask register or, with VEX, a vector register. compare() sets it
+ * from floats, compare_whole() from integers with a predicate EQ, NE, LT or LE
+ * of predicate_of() (native_nodes.c). */
+enum { UNORDERED = 3 };
+void tn__jit_compare(emitter *m, unsigned mask, unsigned a, x86_source b,
+                     int predicate);
+void tn__jit_compare_whole(emitter *m, unsigned mask, unsigned a, x86_source b,
+                           int predicate);
+/* Generates to = a op b for masks. */
+enum { KAND = 0x41, KANDN, KNOT = 0x44, KOR, KXNOR, KXOR };
+void tn__jit_logic(emitter *m, unsigned op, unsigned to, unsigned a,
+                   unsigned b);
+/* Generates a jump that is taken if any lane of the mask is set. Returns the
+ * jump's offset. */
+size_t tn__jit_jump_if_any(emitter *m, unsigned mask);
+/* blend() generates to = mask ? chosen : otherwise, clear() to = mask ? 0 : to,
+ * and pick() to = mask ? number : 0. */
+void tn__jit_blend(emitter *m, unsigned to, unsigned otherwise,
+                   x86_source chosen, unsigned mask);
+void tn__jit_clear(emitter *m, unsigned to, unsigned mask);
+void tn__jit_pick(emitter *m, unsigned to, unsigned mask, uint64_t number);
+/* Generates to = greater ? max(a, b) : min(a, b), where -0 < +0. If a or b is
+ * NaN, the result is NaN. Register `to` must differ from a and b. With VEX, the
+ * code changes the other scratch registers. */
+void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
+                    bool greater);
+/* Each generates an operation on 8-byte integers that AVX2 lacks: MUL, SHR,
+ * MIN, MAX, ABS, and the conversion to F64. */
+bool tn__jit_make_wide(emitter *m, unsigned op, unsigned to, unsigned a,
+                       x86_source b);
+/* Generates the code that prepares the masks of the last, incomplete step.
+ * tail_mask() returns the mask of the current vector in it. */
+void tn__jit_begin_tail(emitter *m);
+unsigned tn__jit_tail_mask(emitter *m);
+/* Each loads or stores the current vector of an operand or result. In an
+ * incomplete vector, no memory outside the row is accessed. */
+void tn__jit_load(emitter *m, unsigned to, x86_source from);
+void tn__jit_store(emitter *m, unsigned from, x86_source to, bool streamed);
+void tn__jit_load_bool(emitter *m, unsigned to, const cpu_node *n);
+void tn__jit_store_bool(emitter *m, unsigned from, x86_source to);
+/* Appends the start of the constant pool. */
+void tn__jit_pool_begin(emitter *m);
 
 /* ---- native_uses.c ------------------------------------------------------- */
 

@@ -26,7 +26,6 @@ enum {
     ADDS = 0x58,
     MULS = 0x59,
     SUBS = 0x5c,
-    XORS = 0xef,
     ANDS = 0xdb,
     SUBD = 0xfa,
     ADDD = 0xfe,
@@ -34,12 +33,14 @@ enum {
     BY_213 = 0xa8,
     BY_231 = 0xb8
 };
-enum { SCALE = SCRATCH, OTHER, RESULT }; /* scratch registers */
+/* Scratch registers. With VEX, RESULT is also the scratch mask. The code below
+ * uses the mask only while RESULT holds no value. */
+enum { SCALE = SCRATCH, OTHER, RESULT };
 
 /* The constants of the fast code. They are in registers if enough are free. */
 static const uint32_t usual[EXP_NUMBERS] = {
-    INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,        (uint32_t)MINUS_LN_2,
-    LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,    0x3d2aaa78,
+    INT32_MAX,  WIDEST,     ROUNDER,    LOG2_E,       (uint32_t)MINUS_LN_2,
+    LN_2_REST,  0x394f0614, 0x3ab6a1b9, 0x3c088983,   0x3d2aaa78,
     0x3e2aaaaa, HALF,       ONE,        FRACTION_BITS};
 /* usual[FIRST] to usual[LAST] are coefficients of the polynomial for exp, the
  * highest power first. The last two coefficients are 1. */
@@ -130,11 +131,11 @@ static void add_rare(emitter *m, size_t there, unsigned to, unsigned from)
 
 void tn__jit_make_exp(emitter *m, unsigned to, unsigned from)
 {
-    enum { NOT_LESS_EQUAL = 6, JNE = 0x85, LEFT = 0x47 };
+    enum { NOT_LESS_EQUAL = 6, LEFT = 0x47 };
+    unsigned mask = m->target->scratch_mask;
     whole(m, ANDS, SCALE, from, number(m, INT32_MAX));
-    tn__jit_compare(m, SCRATCH_MASK, SCALE, number(m, WIDEST), NOT_LESS_EQUAL);
-    tn__x86_mask_test(&m->x, SCRATCH_MASK);
-    size_t there = tn__x86_jump(&m->x, JNE);
+    tn__jit_compare(m, mask, SCALE, number(m, WIDEST), NOT_LESS_EQUAL);
+    size_t there = tn__jit_jump_if_any(m, mask);
     tn__jit_move(m, to, from);
     make_polynomial(m, to);
     shift(m, LEFT, SCALE, SCALE, FRACTION_BITS);
@@ -147,20 +148,13 @@ void tn__jit_make_exp(emitter *m, unsigned to, unsigned from)
  * 2^n. */
 static void make_any(emitter *m, unsigned to, unsigned from)
 {
-    enum {
-        LESS = 0x11,
-        GREATER = 0x1e,
-        LEFT = 0x47,
-        RIGHT = 0x45,
-        BLEND = 0x65
-    };
+    enum { LESS = 0x11, GREATER = 0x1e, LEFT = 0x47, RIGHT = 0x45 };
+    unsigned mask = m->target->scratch_mask;
     tn__jit_move(m, to, from);
-    tn__jit_compare(m, SCRATCH_MASK, from, number(m, (uint32_t)LOWEST), LESS);
-    tn__jit_emit_masked(m, tn__jit_packed(m, 1, XORS), SCRATCH_MASK, false, to,
-                        to, tn__jit_in(to), X86_NO_IMM);
-    tn__jit_compare(m, SCRATCH_MASK, from, number(m, HIGHEST), GREATER);
-    tn__jit_emit_masked(m, tn__jit_packed(m, 2, BLEND), SCRATCH_MASK, false, to,
-                        to, number(m, HIGHEST), X86_NO_IMM);
+    tn__jit_compare(m, mask, from, number(m, (uint32_t)LOWEST), LESS);
+    tn__jit_clear(m, to, mask);
+    tn__jit_compare(m, mask, from, number(m, HIGHEST), GREATER);
+    tn__jit_blend(m, to, to, number(m, HIGHEST), mask);
     make_polynomial(m, to);
     whole(m, SUBD, SCALE, SCALE, number(m, ROUNDER - 2 * 127));
     shift(m, RIGHT, OTHER, SCALE, 1);
@@ -169,9 +163,8 @@ static void make_any(emitter *m, unsigned to, unsigned from)
     shift(m, LEFT, SCALE, SCALE, FRACTION_BITS);
     floats(m, MULS, to, RESULT, tn__jit_in(OTHER));
     floats(m, MULS, to, to, tn__jit_in(SCALE));
-    tn__jit_compare(m, SCRATCH_MASK, from, number(m, (uint32_t)LOWEST), LESS);
-    tn__jit_emit_masked(m, tn__jit_packed(m, 1, XORS), SCRATCH_MASK, false, to,
-                        to, tn__jit_in(to), X86_NO_IMM);
+    tn__jit_compare(m, mask, from, number(m, (uint32_t)LOWEST), LESS);
+    tn__jit_clear(m, to, mask);
 }
 
 void tn__jit_make_rare(emitter *m)

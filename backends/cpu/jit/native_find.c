@@ -24,6 +24,7 @@ static bool begin(native_finder *f)
         tn__cpu_find_no_memory(f);
         return false;
     }
+    f->current->native.set = f->set;
     f->node_room = 0;
     f->width = 0;
     f->joined_count = f->waiting_count = 0;
@@ -366,6 +367,7 @@ tn_status tn__cpu_find_native(const tn_program *program,
     native_finder f = {.code = code,
                        .program = program,
                        .exp = hash_of(routines, "exp_f32"),
+                       .set = routines->native,
                        .keep = keep};
     /* The new list has no more operations than the old one, plus one segment
      * for each reduction. */

@@ -37,6 +37,7 @@ typedef struct native_finder {
     /* Hash of the kernel language's function exp_f32, for which the JIT
      * compiler generates special code. 0 if there is no such function. */
     uint64_t exp;
+    uint8_t set;   /* the instruction set (native_body.h) */
     uint8_t width; /* bytes of a value in the segment; 0 if not known yet */
     bool keep;     /* true if a block holds whole rows, so that every value is
                     * computed once */

@@ -198,27 +198,24 @@ static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
     unsigned to = tn__jit_take(m, m->at, keep);
     x86_source zero = tn__jit_constant(m, 0);
     if (n->type == n->from && n->type == CPU_BOOL) {
-        tn__x86_mask(&m->x, 0x45, to, from, from); /* KOR */
+        tn__jit_logic(m, KOR, to, from, from);
     } else if (n->type == n->from) {
         tn__jit_move(m, to, from);
     } else if (n->type == CPU_BOOL && is_real(n->from)) {
         tn__jit_compare(m, to, from, zero, predicate_of(TN_K_NE, true));
     } else if (n->type == CPU_BOOL) {
-        tn__jit_emit(m, tn__jit_packed(m, 2, 0x27), to, from, tn__jit_in(from),
-                     X86_NO_IMM);
+        tn__jit_compare_whole(m, to, from, zero, predicate_of(TN_K_NE, false));
     } else if (n->from == CPU_BOOL) {
         uint64_t one = n->type == CPU_F32   ? 0x3f800000
                        : n->type == CPU_F64 ? UINT64_C(0x3ff0) << 48
                                             : 1;
-        x86_source source = tn__jit_constant(m, one);
-        source.is_broadcast = false;
-        x86_form form = {(uint8_t)from, X86_512, true,
-                         (uint8_t)(m->wide ? 8 : 4)};
-        tn__x86_vector(&m->x, tn__jit_packed(m, 2, m->wide ? 0x19 : 0x18), form,
-                       to, 0, &source, X86_NO_IMM);
+        tn__jit_pick(m, to, from, one);
     } else if (n->type == CPU_F32) {
         tn__jit_emit(m, (x86_op){1, 0, 0x5b, false}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
+    } else if (n->type == CPU_F64 &&
+               tn__jit_make_wide(m, n->op, to, from, tn__jit_in(from))) {
+        return;
     } else if (n->type == CPU_F64) {
         tn__jit_emit(m, (x86_op){1, 2, 0xe6, true}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
@@ -228,16 +225,11 @@ static void make_cast(emitter *m, const cpu_node *n, const uint32_t keep[3])
          * above the range, and by 0 for NaN. */
         tn__jit_emit(m, (x86_op){1, 2, 0x5b, false}, to, 0, tn__jit_in(from),
                      X86_NO_IMM);
-        tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_constant(m, 0x4f000000),
-                        0x1d);
-        x86_source most = tn__jit_constant(m, INT32_MAX);
-        most.is_broadcast = false;
-        x86_form form = {SCRATCH_MASK, X86_512, false, 4};
-        tn__x86_vector(&m->x, tn__jit_packed(m, 2, 0x18), form, to, 0, &most,
-                       X86_NO_IMM);
-        tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_in(from), UNORDERED);
-        tn__jit_emit_masked(m, tn__jit_packed(m, 1, 0xef), SCRATCH_MASK, false,
-                            to, to, tn__jit_in(to), X86_NO_IMM);
+        unsigned mask = m->target->scratch_mask;
+        tn__jit_compare(m, mask, from, tn__jit_constant(m, 0x4f000000), 0x1d);
+        tn__jit_blend(m, to, to, tn__jit_constant(m, INT32_MAX), mask);
+        tn__jit_compare(m, mask, from, tn__jit_in(from), UNORDERED);
+        tn__jit_clear(m, to, mask);
     }
 }
 
@@ -252,9 +244,9 @@ static void make_unary(emitter *m, const cpu_node *n)
         to = tn__jit_take(m, m->at, keep);
         x86_source nan =
             tn__jit_constant(m, m->wide ? UINT64_C(0x7ff8) << 48 : 0x7fc00000);
-        tn__jit_compare(m, SCRATCH_MASK, from, tn__jit_in(from), UNORDERED);
-        tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), SCRATCH_MASK, false,
-                            to, from, nan, X86_NO_IMM);
+        unsigned mask = m->target->scratch_mask;
+        tn__jit_compare(m, mask, from, tn__jit_in(from), UNORDERED);
+        tn__jit_blend(m, to, from, nan, mask);
         tn__jit_release(m, n->a);
         return;
     }
@@ -275,7 +267,10 @@ static void make_unary(emitter *m, const cpu_node *n)
         tn__jit_emit(m, tn__jit_packed(m, 1, 0xef), to, from, ones, X86_NO_IMM);
         tn__jit_emit(m, tn__jit_packed(m, 1, m->wide ? 0xfb : 0xfa), to, to,
                      ones, X86_NO_IMM);
-    } else if (n->op == TN_K_ABS)
+    } else if (n->op == TN_K_ABS &&
+               tn__jit_make_wide(m, n->op, to, from, tn__jit_in(from)))
+        return;
+    else if (n->op == TN_K_ABS)
         tn__jit_emit(m, tn__jit_packed(m, 2, m->wide ? 0x1f : 0x1e), to, 0,
                      tn__jit_in(from), X86_NO_IMM);
     else if (n->op == TN_K_NOT)
@@ -290,20 +285,19 @@ static void make_unary(emitter *m, const cpu_node *n)
                      tn__jit_in(from), rounding_of(n->op));
 }
 
-/* Generates an operation on BOOL operands, which are in mask registers. */
+/* Generates an operation on BOOL operands, which are masks. */
 static void make_logic(emitter *m, const cpu_node *n)
 {
-    enum { KAND = 0x41, KANDN, KNOT = 0x44, KOR, KXNOR, KXOR };
     const uint32_t keep[3] = {n->a, n->b, n->c};
     unsigned a = tn__jit_need(m, n->a, keep);
     unsigned b = n->b == TN_NONE ? a : tn__jit_need(m, n->b, keep);
     unsigned c = n->op == TN_K_SELECT ? tn__jit_need(m, n->c, keep) : b;
     unsigned to;
     if (n->op == TN_K_SELECT) {
-        tn__x86_mask(&m->x, KANDN, SCRATCH_MASK, a, c);
+        tn__jit_logic(m, KANDN, m->target->scratch_mask, a, c);
         to = tn__jit_take(m, m->at, keep);
-        tn__x86_mask(&m->x, KAND, to, a, b);
-        tn__x86_mask(&m->x, KOR, to, to, SCRATCH_MASK);
+        tn__jit_logic(m, KAND, to, a, b);
+        tn__jit_logic(m, KOR, to, to, m->target->scratch_mask);
         for (int i = 0; i < 3; i++)
             tn__jit_release(m, keep[i]);
         return;
@@ -311,29 +305,29 @@ static void make_logic(emitter *m, const cpu_node *n)
     to = tn__jit_take(m, m->at, keep);
     switch (n->op) {
     case TN_K_NOT:
-        tn__x86_mask(&m->x, KNOT, to, 0, a);
+        tn__jit_logic(m, KNOT, to, 0, a);
         break;
     case TN_K_AND:
     case TN_K_MUL:
     case TN_K_MIN:
-        tn__x86_mask(&m->x, KAND, to, a, b);
+        tn__jit_logic(m, KAND, to, a, b);
         break;
     case TN_K_XOR:
     case TN_K_NE:
-        tn__x86_mask(&m->x, KXOR, to, a, b);
+        tn__jit_logic(m, KXOR, to, a, b);
         break;
     case TN_K_EQ:
-        tn__x86_mask(&m->x, KXNOR, to, a, b);
+        tn__jit_logic(m, KXNOR, to, a, b);
         break;
     case TN_K_LT:
-        tn__x86_mask(&m->x, KANDN, to, a, b);
+        tn__jit_logic(m, KANDN, to, a, b);
         break;
     case TN_K_LE: /* a <= b as not (b < a) */
-        tn__x86_mask(&m->x, KANDN, to, b, a);
-        tn__x86_mask(&m->x, KNOT, to, 0, to);
+        tn__jit_logic(m, KANDN, to, b, a);
+        tn__jit_logic(m, KNOT, to, 0, to);
         break;
     default:
-        tn__x86_mask(&m->x, KOR, to, a, b);
+        tn__jit_logic(m, KOR, to, a, b);
     }
     tn__jit_release(m, n->a);
     tn__jit_release(m, n->b);
@@ -365,6 +359,8 @@ static void make_binary(emitter *m, const cpu_node *n)
     tn__jit_release(m, a);
     tn__jit_release(m, b);
     unsigned to = tn__jit_take(m, m->at, keep);
+    if (!real && tn__jit_make_wide(m, n->op, to, first, second))
+        return;
     tn__jit_emit(m,
                  real ? tn__jit_floats(m, opcode)
                       : tn__jit_packed(m, how->map,
@@ -394,9 +390,7 @@ void tn__jit_make_node(emitter *m)
         x86_source chosen = tn__jit_source_of(m, n->b, keep);
         for (int i = 0; i < 3; i++)
             tn__jit_release(m, keep[i]);
-        tn__jit_emit_masked(m, tn__jit_packed(m, 2, 0x65), mask, false,
-                            tn__jit_take(m, m->at, keep), otherwise, chosen,
-                            X86_NO_IMM);
+        tn__jit_blend(m, tn__jit_take(m, m->at, keep), otherwise, chosen, mask);
     } else if (n->type == CPU_BOOL) {
         unsigned a = tn__jit_need(m, n->a, keep);
         x86_source b = tn__jit_source_of(m, n->b, keep);
@@ -404,8 +398,7 @@ void tn__jit_make_node(emitter *m)
         if (is_real(n->from))
             tn__jit_compare(m, to, a, b, predicate_of(n->op, true));
         else
-            tn__jit_emit(m, tn__jit_packed(m, 3, 0x1f), to, a, b,
-                         predicate_of(n->op, false));
+            tn__jit_compare_whole(m, to, a, b, predicate_of(n->op, false));
         tn__jit_release(m, n->a);
         tn__jit_release(m, n->b);
     } else if (n->b == TN_NONE) {

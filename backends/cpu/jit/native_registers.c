@@ -5,8 +5,6 @@
 
 #include "native_code.h"
 
-static const x86_form full = {0, X86_512, false, 64};
-
 const uint8_t tn__jit_pointer_register[POINTERS] = {R8,  R9,  R10, RBX, RBP,
                                                     R12, R13, R14, R15};
 
@@ -50,7 +48,7 @@ x86_source tn__jit_block(emitter *m, uint32_t number, unsigned type)
 
 x86_source tn__jit_constant(emitter *m, uint64_t bits)
 {
-    uint32_t i = m->wide ? POOL_ONES / 2 : POOL_ONES;
+    uint32_t i = 0;
     while (i < m->pool_count && m->pool[i] != bits)
         i++;
     if (i == m->pool_count) {
@@ -67,10 +65,11 @@ x86_source tn__jit_constant(emitter *m, uint64_t bits)
         if (!m->x.failed)
             m->pool[m->pool_count++] = bits;
     }
-    return (x86_source){
-        .is_memory = true,
-        .is_broadcast = true,
-        .memory = {POOL, X86_NO_INDEX, 1, (int32_t)i * (m->wide ? 8 : 4)}};
+    uint32_t entry = m->target->entry ? m->target->entry : m->wide ? 8 : 4;
+    return (x86_source){.is_memory = true,
+                        .is_broadcast = !m->target->vex,
+                        .memory = {POOL, X86_NO_INDEX, 1,
+                                   (int32_t)(m->target->pool + i * entry)}};
 }
 
 x86_source tn__jit_in(unsigned reg)
@@ -93,14 +92,14 @@ x86_op tn__jit_packed(const emitter *m, unsigned map, unsigned opcode)
 void tn__jit_emit(emitter *m, x86_op op, unsigned to, unsigned second,
                   x86_source source, int imm)
 {
-    tn__x86_vector(&m->x, op, full, to, second, &source, imm);
+    tn__jit_emit_masked(m, op, 0, false, to, second, source, imm);
 }
 
 void tn__jit_emit_masked(emitter *m, x86_op op, unsigned mask, bool zero,
                          unsigned to, unsigned second, x86_source source,
                          int imm)
 {
-    x86_form form = {(uint8_t)mask, X86_512, zero, 64};
+    x86_form form = {(uint8_t)mask, m->target->length, zero, m->target->bytes};
     tn__x86_vector(&m->x, op, form, to, second, &source, imm);
 }
 
@@ -115,25 +114,9 @@ void tn__jit_broadcast(emitter *m, unsigned to, x86_source source)
 {
     source.is_broadcast = false; /* VBROADCASTSS reads one element by itself, so
                                   * it needs no EVEX broadcast */
-    x86_form form = {0, X86_512, false, (uint8_t)(m->wide ? 8 : 4)};
-    tn__x86_vector(&m->x, tn__jit_packed(m, 2, m->wide ? 0x19 : 0x18), form, to,
-                   0, &source, X86_NO_IMM);
-}
-
-void tn__jit_compare(emitter *m, unsigned mask, unsigned a, x86_source b,
-                     int predicate)
-{
-    tn__jit_emit(m, tn__jit_floats(m, 0xc2), mask, a, b, predicate);
-}
-
-void tn__jit_minmax(emitter *m, unsigned to, unsigned a, x86_source b,
-                    bool greater)
-{
-    tn__jit_emit(m, tn__jit_packed(m, 3, 0x50), to, a, b,
-                 greater ? 5 : 4); /* VRANGE */
-    tn__jit_compare(m, SCRATCH_MASK, a, b, UNORDERED);
-    tn__jit_emit_masked(m, tn__jit_floats(m, 0x58), SCRATCH_MASK, false, to, a,
-                        b, X86_NO_IMM);
+    x86_form form = {0, m->target->length, false, (uint8_t)(m->wide ? 8 : 4)};
+    x86_op op = {2, 1, m->wide ? 0x19 : 0x18, m->wide && !m->target->vex};
+    tn__x86_vector(&m->x, op, form, to, 0, &source, X86_NO_IMM);
 }
 
 /* ---- registers ----------------------------------------------------------- */
@@ -145,7 +128,7 @@ const cpu_node *tn__jit_node_of(const emitter *m, uint32_t node)
 
 bool tn__jit_is_mask(const emitter *m, uint32_t node)
 {
-    return tn__jit_node_of(m, node)->type == CPU_BOOL;
+    return tn__jit_node_of(m, node)->type == CPU_BOOL && !m->target->vex;
 }
 
 bool tn__jit_is_single(const emitter *m, uint32_t node)
@@ -182,7 +165,7 @@ static void evict(emitter *m, uint32_t place)
     bool again = n->op == TN_K_CONST || n->op == TN_K_LOAD;
     if (!again && m->spill[node] == NO_SPILL) {
         m->spill[node] = m->stack;
-        m->stack += 64;
+        m->stack += m->target->bytes;
         x86_memory to = stack_at(m->spill[node]);
         x86_source memory = {.is_memory = true, .memory = to};
         if (tn__jit_is_mask(m, node))
@@ -199,8 +182,8 @@ static void evict(emitter *m, uint32_t place)
 unsigned tn__jit_take(emitter *m, uint32_t node, const uint32_t keep[3])
 {
     bool mask = tn__jit_is_mask(m, node);
-    uint32_t first = mask ? VECTORS + 1 : 0;
-    uint32_t end = mask ? VECTORS + 1 + MASKS : VECTORS;
+    uint32_t first = mask ? VECTORS + 1 : FIRST_VALUE;
+    uint32_t end = mask ? VECTORS + 1 + MASKS : m->target->registers;
     uint32_t best = TN_NONE, furthest = 0;
     for (uint32_t p = first; p < end; p++) {
         uint32_t held = m->holder[p];
@@ -225,27 +208,6 @@ unsigned tn__jit_take(emitter *m, uint32_t node, const uint32_t keep[3])
     return m->reg[node];
 }
 
-static void load_mask(emitter *m, unsigned to, const cpu_node *n)
-{
-    x86_source from = tn__jit_block(m, n->number, CPU_BOOL);
-    bool single = m->options->single >> n->number & 1;
-    x86_form form = {m->tail ? TAIL : 0, X86_512, m->tail,
-                     (uint8_t)(m->wide ? 8 : 16)};
-    if (single) { /* VPBROADCASTB copies one byte to all 16 */
-        from.memory.index = X86_NO_INDEX;
-        from.memory.disp = 0;
-        form = (x86_form){0, X86_128, false, 1};
-        tn__x86_vector(&m->x, (x86_op){2, 1, 0x78, false}, form, SCRATCH, 0,
-                       &from, X86_NO_IMM);
-        from = tn__jit_in(SCRATCH);
-        form = full;
-    }
-    tn__x86_vector(&m->x, (x86_op){2, 1, m->wide ? 0x32 : 0x31, false}, form,
-                   SCRATCH, 0, &from, X86_NO_IMM); /* VPMOVZXBD or VPMOVZXBQ */
-    tn__jit_emit(m, tn__jit_packed(m, 2, 0x27), to, SCRATCH,
-                 tn__jit_in(SCRATCH), X86_NO_IMM);
-}
-
 x86_source tn__jit_single_of(emitter *m, uint32_t node)
 {
     const cpu_node *n = tn__jit_node_of(m, node);
@@ -266,16 +228,14 @@ unsigned tn__jit_need(emitter *m, uint32_t node, const uint32_t keep[3])
     unsigned to = tn__jit_take(m, node, keep);
     x86_memory memory = stack_at(m->spill[node]);
     x86_source source = {.is_memory = true, .memory = memory};
-    if (n->op == TN_K_CONST && tn__jit_is_mask(m, node)) {
-        tn__x86_mask(&m->x, n->bits ? 0x46 : 0x47, to, to, to);
-    } else if (n->op == TN_K_LOAD && tn__jit_is_mask(m, node)) {
-        load_mask(m, to, n);
+    if (n->op == TN_K_CONST && n->type == CPU_BOOL) {
+        tn__jit_logic(m, n->bits ? KXNOR : KXOR, to, to, to);
+    } else if (n->op == TN_K_LOAD && n->type == CPU_BOOL) {
+        tn__jit_load_bool(m, to, n);
     } else if (tn__jit_is_single(m, node)) {
         tn__jit_broadcast(m, to, tn__jit_single_of(m, node));
     } else if (n->op == TN_K_LOAD) {
-        tn__jit_emit_masked(m, tn__jit_floats(m, 0x10), m->tail ? TAIL : 0,
-                            m->tail, to, 0,
-                            tn__jit_block(m, n->number, n->type), X86_NO_IMM);
+        tn__jit_load(m, to, tn__jit_block(m, n->number, n->type));
     } else if (tn__jit_is_mask(m, node)) {
         tn__x86_mask_load(&m->x, to, &memory);
     } else {
@@ -286,8 +246,9 @@ unsigned tn__jit_need(emitter *m, uint32_t node, const uint32_t keep[3])
 
 x86_source tn__jit_source_of(emitter *m, uint32_t node, const uint32_t keep[3])
 {
+    const cpu_node *n = tn__jit_node_of(m, node);
     if (m->reg[node] == NO_REGISTER && tn__jit_is_single(m, node) &&
-        !tn__jit_is_mask(m, node))
+        n->type != CPU_BOOL && !(n->op == TN_K_LOAD && m->target->vex))
         return tn__jit_single_of(m, node);
     return tn__jit_in(tn__jit_need(m, node, keep));
 }

@@ -3,7 +3,7 @@
  *
  * The code is called row by row if an operand has one value for each row, or if
  * all rows of an operand are the same memory. Code that reduces rows processes
- * COPIES rows, or COPIES chunks of one row, at once. This hides the latency of
+ * several rows, or several chunks of one row, at once. This hides the latency of
  * the additions. A reduction that machine code computes is called a fold
  * (native_run_folds.c). Subrows are the contiguous pieces of equal length of
  * which a row may consist. */
@@ -34,9 +34,9 @@ static bool takes_subrows(const cpu_code *code, const cpu_stage *stage)
             : op[i].code == CPU_BROADCAST ? !(op[i].flags & BROADCAST_NEEDED)
                                           : s != NULL;
         stores += op[i].code == CPU_STORE;
-        if (!able || (s && folds &&
-                      (s->native.fold_count == 0 ||
-                       s->native.operand_count > OPERANDS)))
+        if (!able ||
+            (s && folds &&
+             (s->native.fold_count == 0 || s->native.operand_count > OPERANDS)))
             return false;
         for (uint32_t r = 0; s && r < s->native.result_count; r++)
             results += !s->native.folded[r];
@@ -178,8 +178,7 @@ static void run_lines(const runner *f)
     for (int64_t line = 0, some; line < l->count; line += some) {
         some = some_lines(t, l, l->count - line);
         for (int64_t k = 0; k < l->length; k += call.n) {
-            call.n =
-                some > 1 ? l->length : tn__cpu_min(chunk, l->length - k);
+            call.n = some > 1 ? l->length : tn__cpu_min(chunk, l->length - k);
             call.lines = some;
             point(&call, l, l->pointers, 1, line, k);
             if (l->prefetch != TN_CPU_NONE)
@@ -278,10 +277,12 @@ void tn__cpu_run_native(cpu_task *t, const cpu_op *op)
         choose_prefetch(&options, t, s, &l);
     f.prefetch = options.prefetch;
     f.one = tn__cpu_native_get(&s->native, options);
-    options.copies = COPIES;
-    f.some = folds && f.one ? tn__cpu_native_get(&s->native, options) : f.one;
+    f.copies = folds ? tn__cpu_native_copies(&s->native) : 1;
+    options.copies = (uint8_t)f.copies;
+    f.some =
+        f.copies > 1 && f.one ? tn__cpu_native_get(&s->native, options) : f.one;
     options.parts = true;
-    if (folds && f.line % TN_CHUNK != 0)
+    if (f.copies > 1 && f.line % TN_CHUNK != 0)
         f.parts = tn__cpu_native_get(&s->native, options);
     if (!f.one || !f.some)
         atomic_store(&t->plan->failed, TN_ERR_MEMORY);

@@ -2,7 +2,7 @@
  * Such a reduction is called a fold.
  *
  * A chunk is TN_CHUNK consecutive elements of a row, which a fold reduces to
- * one partial result. Code processes COPIES rows or chunks at once. Subrows are
+ * one partial result. Code processes several rows or chunks at once. Subrows are
  * the contiguous pieces of equal length of which a row may consist. A chunk
  * that spans subrows is processed in parts, one for each subrow, or copied to
  * contiguous memory first. */
@@ -20,7 +20,7 @@ void tn__cpu_native_fold_rows(const runner *f)
     const row_layout *l = f->l;
     uint32_t folds = f->s->native.fold_count, each = l->pointers + folds;
     for (int64_t line = 0, some; line < l->count; line += some) {
-        int64_t copies = l->count - line >= COPIES ? COPIES : 1;
+        int64_t copies = l->count - line >= f->copies ? f->copies : 1;
         some = some_lines(f->t, l, l->count - line) / copies;
         cpu_native_call call; /* Left uninitialised, because clearing all of it
                                * takes longer than a short row. */
@@ -37,7 +37,7 @@ void tn__cpu_native_fold_rows(const runner *f)
         }
         if (f->prefetch)
             point_prefetch(f->t, f->s, &call, copies);
-        (copies == COPIES ? f->some : f->one)(&call);
+        (copies > 1 ? f->some : f->one)(&call);
         work_beside(f->t, some * l->length);
     }
 }
@@ -98,7 +98,7 @@ static int64_t point_chunk(cpu_native_call *call, const runner *f, uint32_t j,
     return 0;
 }
 
-/* Runs f->parts on COPIES chunks, some of which continue in the next subrow.
+/* Runs f->parts on f->copies chunks, some of which continue in the next subrow.
  * part[0] holds the addresses of the chunks. cut[j] is the number of elements
  * of chunk j in its first subrow, or 0 if the whole chunk is in one subrow.
  * Every chunk is cut at each of the positions cut[0], cut[1] ... that is not 0,
@@ -112,10 +112,10 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
     int64_t count = 0;
     for (int64_t from = 0, end; from < n; from = end) {
         end = n;
-        for (uint32_t j = 0; j < COPIES; j++)
+        for (uint32_t j = 0; j < f->copies; j++)
             if (cut[j] > from && cut[j] < end)
                 end = cut[j];
-        for (uint32_t j = 0; from > 0 && j < COPIES; j++) {
+        for (uint32_t j = 0; from > 0 && j < f->copies; j++) {
             char **to = &part[count].at[j * each], **at = &part[0].at[j * each];
             bool over = cut[j] > 0 && cut[j] <= from;
             for (uint32_t i = 0; i < l->pointers; i++)
@@ -131,7 +131,7 @@ static void run_parts(const runner *f, cpu_native_call part[COPIES + 1],
     f->parts(part);
 }
 
-/* Combines several calls, each for COPIES chunks, into one call with as many
+/* Combines several calls, each for f->copies chunks, into one call with as many
  * iterations. The first of them begins with chunk c of row r. Calls are
  * combined if their chunks are adjacent in one row, or if each call processes
  * all chunks of one or more whole rows. Returns the number of iterations. If it
@@ -141,9 +141,10 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
                           int64_t count, int64_t c, int64_t from, int64_t to)
 {
     const row_layout *l = f->l;
-    int64_t rows = 0, chunks = COPIES, end = to, calls;
-    if (f->line == 0 && c == from && COPIES % (to - from) == 0) {
-        rows = COPIES / (to - from);
+    const int64_t copies = f->copies;
+    int64_t rows = 0, chunks = copies, end = to, calls;
+    if (f->line == 0 && c == from && copies % (to - from) == 0) {
+        rows = copies / (to - from);
         chunks = 0;
         calls = (count - r) / rows;
     } else {
@@ -151,7 +152,7 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
             int64_t at = (l->first + c * TN_CHUNK) % f->line;
             end = c + (f->line - at) / TN_CHUNK;
         }
-        calls = (tn__cpu_min(end, to) - c) / COPIES;
+        calls = (tn__cpu_min(end, to) - c) / copies;
     }
     if (calls <= 1 || is_chunked(f->t))
         return 1;
@@ -163,14 +164,13 @@ static int64_t join_calls(const runner *f, cpu_native_call *call, int64_t r,
     return calls;
 }
 
-/* Reduces chunks [from, to) of `count` rows, COPIES chunks at a time. All
+/* Reduces chunks [from, to) of `count` rows, f->copies chunks at a time. All
  * chunks have n elements. The result for chunk c of row r is value[fold][(c -
  * f->first) * count + r].
  *
- * If fewer than COPIES chunks remain, the last of them is processed several
- * times. Code that also stores results cannot do this, because the results
- * might overwrite its operands. It processes the remaining chunks one at a
- * time. */
+ * If fewer chunks remain, the last of them is processed several times. Code
+ * that also stores results cannot do this, because the results might overwrite
+ * its operands. It processes the remaining chunks one at a time. */
 static void fold_like(const runner *f, int64_t line, int64_t count,
                       int64_t from, int64_t to, int64_t n, float value[][BATCH])
 {
@@ -184,15 +184,16 @@ static void fold_like(const runner *f, int64_t line, int64_t count,
         call->next[i] = 0;
     for (int64_t k = 0, some; k < all; k += some) {
         int64_t r = k / span, c = from + k % span, left = all - k;
-        uint32_t copies = left >= COPIES || (left > 1 && !writes) ? COPIES : 1;
+        uint32_t copies =
+            left >= f->copies || (left > 1 && !writes) ? f->copies : 1;
         some = tn__cpu_min(left, copies);
         call->n = n;
         call->lines =
-            some == COPIES ? join_calls(f, call, r, count, c, from, to) : 1;
+            some == f->copies ? join_calls(f, call, r, count, c, from, to) : 1;
         int64_t cut[COPIES], cuts = 0;
         for (uint32_t j = 0; j < copies; j++) {
-            cut[j] = point_chunk(call, f, j, line + r, c, n,
-                                 copies > 1 && f->parts);
+            cut[j] =
+                point_chunk(call, f, j, line + r, c, n, copies > 1 && f->parts);
             cuts += cut[j];
             for (uint32_t i = 0; i < folds; i++)
                 call->at[j * each + f->l->pointers + i] =

@@ -8,7 +8,9 @@
 #include "native_run.h"
 
 enum { COPIES = TN_CPU_NATIVE_COPIES };
-enum { PIECE = 1024 }; /* number of elements that are processed between two
+enum {
+    PIECE = 1024
+}; /* number of elements that are processed between two
                         * prefetches */
 
 /* A block as `count` rows of `length` elements, as the machine code of a
@@ -37,11 +39,12 @@ typedef struct runner {
     const cpu_segment *s;
     const row_layout *l;
     /* `one` is the machine code for one row (or chunk of a row) at a time,
-     * `some` that for COPIES of them at a time. */
+     * `some` that for `copies` of them at a time. */
     cpu_native_run *one, *some;
     /* Code like `some` that can also process a part of a chunk and continue
      * later (cpu_native_options.parts). May be NULL. */
     cpu_native_run *parts;
+    uint32_t copies; /* at most COPIES */
     bool prefetch;
     /* Rows may consist of subrows (contiguous parts). This is the length of a
      * subrow in elements, or 0 if subrows are adjacent in memory or do not

@@ -42,7 +42,7 @@ void tn__jit_find_fixed(emitter *m)
         const cpu_node *n = tn__jit_node_of(m, i);
         const uint32_t read[3] = {n->a, n->b, n->c};
         m->fixed[i] =
-            !tn__jit_is_mask(m, i) &&
+            n->type != CPU_BOOL &&
             (tn__jit_is_single(m, i) || (n->op != TN_K_LOAD && m->hoists));
         for (int j = 0; j < 3; j++)
             if (read[j] != TN_NONE)

@@ -1,7 +1,9 @@
-/* x86.c: encodes instructions. Vector instructions have EVEX prefixes, mask
- * instructions VEX prefixes, and the few integer instructions REX prefixes. */
+/* x86.c: encodes instructions. Vector instructions have EVEX or VEX prefixes,
+ * mask instructions VEX prefixes, and the few integer instructions REX
+ * prefixes. */
 #include "x86.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,15 +62,25 @@ void tn__x86_vector(x86 *x, x86_op op, x86_form form, unsigned first,
         b = m->base >> 3 & 1;
         high = m->index != X86_NO_INDEX ? m->index >> 3 & 1 : 0;
     }
-    tn__x86_byte(x, 0x62);
-    tn__x86_byte(x, (~first >> 3 & 1) << 7 | (high ^ 1) << 6 | (b ^ 1) << 5 |
-                        (~first >> 4 & 1) << 4 | op.map);
-    tn__x86_byte(x,
-                 (unsigned)op.wide << 7 | (~second & 15) << 3 | 4 | op.prefix);
     bool broadcast = source->is_memory && source->is_broadcast;
-    tn__x86_byte(x, (unsigned)form.zero << 7 | (unsigned)form.length << 5 |
-                        (unsigned)broadcast << 4 | (~second >> 4 & 1) << 3 |
-                        form.mask);
+    tn__x86_byte(x, x->vex ? 0xc4 : 0x62);
+    unsigned last = (unsigned)op.wide << 7 | (~second & 15) << 3 | op.prefix;
+    if (x->vex) {
+        assert(!form.mask && !broadcast && first < 16 && second < 16);
+        if (!source->is_memory)
+            high = 0;
+        tn__x86_byte(x, (~first >> 3 & 1) << 7 | (high ^ 1) << 6 |
+                            (b ^ 1) << 5 | op.map);
+        tn__x86_byte(x, last | (unsigned)form.length << 2);
+        form.unit = 1;
+    } else {
+        tn__x86_byte(x, (~first >> 3 & 1) << 7 | (high ^ 1) << 6 |
+                            (b ^ 1) << 5 | (~first >> 4 & 1) << 4 | op.map);
+        tn__x86_byte(x, last | 4);
+        tn__x86_byte(x, (unsigned)form.zero << 7 | (unsigned)form.length << 5 |
+                            (unsigned)broadcast << 4 | (~second >> 4 & 1) << 3 |
+                            form.mask);
+    }
     tn__x86_byte(x, op.opcode);
     if (source->is_memory)
         address(x, first, m, broadcast ? (op.wide ? 8 : 4) : form.unit);

@@ -1,6 +1,6 @@
 /* x86.h: an assembler for the x86-64 instructions that the JIT compiler needs,
- * with AVX-512 F, BW, DQ and VL. Operands are in Intel's order ("SDM", volume
- * 2): the destination first. */
+ * with AVX-512 F, BW, DQ and VL, or with AVX2, FMA and F16C. Operands are in
+ * Intel's order ("SDM", volume 2): the destination first. */
 #ifndef TN_CPU_X86_H
 #define TN_CPU_X86_H
 
@@ -19,10 +19,30 @@ typedef struct x86 {
     uint8_t *at; /* count bytes of code in a buffer of `room` bytes; owned */
     size_t count, room;
     bool failed;
+    /* Vector instructions have VEX prefixes instead of EVEX prefixes: no masks,
+     * no broadcasts from memory, and 16 registers. */
+    bool vex;
 } x86;
 
-enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13,
-       R14, R15, X86_NO_INDEX };
+enum {
+    RAX,
+    RCX,
+    RDX,
+    RBX,
+    RSP,
+    RBP,
+    RSI,
+    RDI,
+    R8,
+    R9,
+    R10,
+    R11,
+    R12,
+    R13,
+    R14,
+    R15,
+    X86_NO_INDEX
+};
 
 /* The memory at address base + index * scale + disp. */
 typedef struct x86_memory {
@@ -40,9 +60,9 @@ typedef struct x86_source {
     x86_memory memory;
 } x86_source;
 
-/* The encoding of an AVX-512 instruction. map is 1, 2 or 3 for the opcode maps
+/* The encoding of a vector instruction. map is 1, 2 or 3 for the opcode maps
  * 0F, 0F38 and 0F3A. prefix is 0 for no mandatory prefix, and 1, 2 or 3 for 66,
- * F3 and F2. wide is the bit EVEX.W. */
+ * F3 and F2. wide is the bit W of the prefix. */
 typedef struct x86_op {
     uint8_t map, prefix, opcode;
     bool wide;

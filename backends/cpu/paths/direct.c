@@ -178,23 +178,8 @@ static int64_t row_of(const tn_launch *launch, const int64_t *stride,
     return length;
 }
 
-typedef struct pass {
-    tn_cpu_run *run;
-    char *out;
-    const char *in[3];
-    /* Stride in bytes from one element to the next, or 0 for a scalar. */
-    size_t out_bytes, bytes[3];
-    /* count is the number of elements of the launch. length is the number of
-     * elements of a row, or 0 if every input is contiguous or a scalar. */
-    int64_t count, length;
-    size_t row_bytes[3];   /* bytes from one row of an input to the next */
-    unsigned scalar;       /* bit i: input i is a scalar within a row */
-    tn_cpu_stream *stream; /* routine for non-temporal stores, or NULL */
-    void (*fence)(void);
-} pass;
-
 /* Computes elements [first, first + count) and stores them at `out`. */
-static void run_some(const pass *p, void *out, int64_t first, int64_t count)
+static void run_some(const cpu_pass *p, void *out, int64_t first, int64_t count)
 {
     size_t at = (size_t)first;
     if (p->length == 0) {
@@ -217,7 +202,7 @@ static void run_some(const pass *p, void *out, int64_t first, int64_t count)
 /* Computes elements [first, end) in pieces of 4 KiB in a buffer, and copies
  * each piece to the output by non-temporal stores. Adding 2^24 floats takes 3.6
  * ms, 4.0 ms with a buffer of 2 KiB and 4.3 ms with 8 KiB (Zen 5, 2026-11). */
-static void run_streamed(const pass *p, int64_t first, int64_t end)
+static void run_streamed(const cpu_pass *p, int64_t first, int64_t end)
 {
     _Alignas(64) uint64_t block[512];
     int64_t step = (int64_t)(sizeof block / p->out_bytes);
@@ -230,10 +215,8 @@ static void run_streamed(const pass *p, int64_t first, int64_t end)
     p->fence();
 }
 
-/* Computes the elements of task i. */
-static void run_pass(void *context, int64_t i)
+void tn__cpu_pass_task(const cpu_pass *p, int64_t i)
 {
-    const pass *p = context;
     int64_t first = i * TASK_ELEMENTS;
     int64_t count = tn__cpu_min(TASK_ELEMENTS, p->count - first);
     unsigned fpu = tn__cpu_fpu_set();
@@ -244,11 +227,16 @@ static void run_pass(void *context, int64_t i)
     tn__cpu_fpu_restore(fpu);
 }
 
+static void run_task(void *context, int64_t i)
+{
+    tn__cpu_pass_task(context, i);
+}
+
 /* Sets the fields for inputs that repeat: along a row (one scalar per row), or
  * from row to row (all rows of the output use the same row of the input).
  * shape[i] is the result of shape_of() for input i. Returns false if the inputs
  * have different row lengths, or if rows are short. */
-static bool set_rows(pass *p, const cpu_direct *direct, const tn_launch *launch,
+static bool set_rows(cpu_pass *p, const cpu_direct *direct, const tn_launch *launch,
                      const int shape[3])
 {
     for (uint32_t i = 0; i < direct->in_count; i++) {
@@ -283,87 +271,111 @@ static bool is_streamed(const tn_built *built, int64_t bytes)
     return bytes >= built->stream_bytes / part;
 }
 
-static bool launch_direct(tn_built *built, const tn_launch *launch,
-                          tn_status *status)
+void tn__cpu_pass_point(cpu_pass *p, const tn_built *built,
+                        const tn_launch *launch)
 {
-    (void)status;
     const cpu_direct *direct = &built->direct;
     const tn_launch_operand *to = &launch->operand[direct->out];
-    uint64_t number[3], value;
+    p->out = tn__cpu_at(to->buffer, to->offset,
+                        tn__cpu_dtype_bytes[built->operand[direct->out].dtype]);
+    for (uint32_t i = 0; i < direct->in_count; i++) {
+        const uint32_t k = direct->in[i].operand;
+        if (k != TN_CPU_NONE) {
+            const tn_launch_operand *from = &launch->operand[k];
+            p->in[i] =
+                tn__cpu_at(from->buffer, from->offset,
+                           tn__cpu_dtype_bytes[built->operand[k].dtype]);
+        } else if (direct->in[i].is_param) {
+            tn__cpu_number_store(&p->number[i], direct->in[i].type,
+                                 launch->param[direct->in[i].number]);
+            p->in[i] = (const char *)&p->number[i];
+        } else {
+            p->in[i] = (const char *)&direct->in[i].constant;
+        }
+    }
+    for (uint32_t i = direct->in_count; i < 3; i++)
+        p->in[i] = p->in[0];
+    if (direct->convert) {
+        unsigned fpu = tn__cpu_fpu_set();
+        direct->convert(&p->value, p->in[0], p->in[0], p->in[0], 1, 0);
+        tn__cpu_fpu_restore(fpu);
+        p->in[0] = (const char *)&p->value;
+    }
+}
+
+bool tn__cpu_pass_plan(cpu_pass *p, const tn_built *built,
+                       const tn_launch *launch)
+{
+    const cpu_direct *direct = &built->direct;
+    const tn_launch_operand *to = &launch->operand[direct->out];
     int shapes[3];
     bool rows = false;
     if (shape_of(launch, to->stride) != 1)
         return false;
-    /* not initialised, because clearing all of it takes longer than a short
-     * addition */
-    pass p;
     bool in_place = false;
-    p.run = direct->run;
-    p.scalar = 0;
-    p.length = 0;
-    p.stream = NULL;
-    p.fence = NULL;
-    p.count =
+    tn__cpu_pass_point(p, built, launch);
+    p->run = direct->run;
+    p->scalar = 0;
+    p->length = 0;
+    p->stream = NULL;
+    p->fence = NULL;
+    p->tasks = 0;
+    p->count =
         tn__cpu_numel(launch->extent, launch->outer_ndim + launch->row_ndim);
-    p.out_bytes = tn__cpu_dtype_bytes[built->operand[direct->out].dtype];
-    p.out = tn__cpu_at(to->buffer, to->offset, p.out_bytes);
+    p->out_bytes = tn__cpu_dtype_bytes[built->operand[direct->out].dtype];
     for (uint32_t i = 0; i < direct->in_count; i++) {
         uint32_t k = direct->in[i].operand;
         int shape = 0;
-        p.bytes[i] = 0;
+        p->bytes[i] = 0;
         if (k != TN_CPU_NONE) {
             const tn_launch_operand *from = &launch->operand[k];
-            p.bytes[i] = tn__cpu_dtype_bytes[built->operand[k].dtype];
-            p.in[i] = tn__cpu_at(from->buffer, from->offset, p.bytes[i]);
+            p->bytes[i] = tn__cpu_dtype_bytes[built->operand[k].dtype];
             shape = from->stride == to->stride
                         ? 1
                         : shape_of(launch, from->stride);
-            in_place = in_place || p.in[i] == p.out;
-        } else if (direct->in[i].is_param) {
-            tn__cpu_number_store(&number[i], direct->in[i].type,
-                                 launch->param[direct->in[i].number]);
-            p.in[i] = (const char *)&number[i];
-        } else {
-            p.in[i] = (const char *)&direct->in[i].constant;
+            in_place = in_place || p->in[i] == p->out;
         }
         shapes[i] = shape;
         rows = rows || shape < 0;
-        if (shape == 0 && p.count != 1) {
-            p.scalar |= 1u << i;
-            p.bytes[i] = 0;
+        if (shape == 0 && p->count != 1) {
+            p->scalar |= 1u << i;
+            p->bytes[i] = 0;
         }
     }
-    for (uint32_t i = direct->in_count; i < 3; i++) {
-        p.in[i] = p.in[0];
-        p.bytes[i] = 0;
-    }
-    if (rows && !set_rows(&p, direct, launch, shapes))
+    for (uint32_t i = direct->in_count; i < 3; i++)
+        p->bytes[i] = 0;
+    if (rows && !set_rows(p, direct, launch, shapes))
         return false;
-    if (direct->convert) {
-        unsigned fpu = tn__cpu_fpu_set();
-        direct->convert(&value, p.in[0], p.in[0], p.in[0], 1, 0);
-        tn__cpu_fpu_restore(fpu);
-        p.in[0] = (const char *)&value;
-    }
-    if ((p.scalar & ~direct->allowed) || (p.scalar & 3) == 3)
+    if ((p->scalar & ~direct->allowed) || (p->scalar & 3) == 3)
         return false;
-    if (p.count == 0)
+    if (p->count == 0)
         return true;
-    if (!in_place && is_streamed(built, p.count * (int64_t)p.out_bytes)) {
+    if (!in_place && is_streamed(built, p->count * (int64_t)p->out_bytes)) {
         if (built->kept.segment_count > 0)
             return false;
-        p.stream = built->routines->stream;
-        p.fence = built->routines->fence;
-    } else if (direct->fills && p.count > TASK_ELEMENTS) {
-        p.run =
-            tn__cpu_fill_for(built->routines, (int64_t)p.out_bytes, p.count);
+        p->stream = built->routines->stream;
+        p->fence = built->routines->fence;
+    } else if (direct->fills && p->count > TASK_ELEMENTS) {
+        p->run =
+            tn__cpu_fill_for(built->routines, (int64_t)p->out_bytes, p->count);
     }
-    if (p.count <= TASK_ELEMENTS)
-        run_pass(&p, 0);
-    else
-        tn__cpu_host->parallel_for((p.count + TASK_ELEMENTS - 1) /
-                                       TASK_ELEMENTS,
-                                   run_pass, &p);
+    p->tasks = (p->count + TASK_ELEMENTS - 1) / TASK_ELEMENTS;
+    return true;
+}
+
+static bool launch_direct(tn_built *built, const tn_launch *launch,
+                          tn_status *status)
+{
+    (void)status;
+    /* not initialised, because clearing all of it takes longer than a short
+     * addition */
+    cpu_pass p;
+    if (!tn__cpu_pass_plan(&p, built, launch))
+        return false;
+    if (p.tasks == 1)
+        tn__cpu_pass_task(&p, 0);
+    else if (p.tasks > 1)
+        tn__cpu_host->parallel_for(p.tasks, run_task, &p);
     return true;
 }
 

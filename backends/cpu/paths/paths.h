@@ -30,6 +30,35 @@ typedef struct cpu_direct {
     } in[3];
 } cpu_direct;
 
+/* A launch that direct.c runs. */
+typedef struct cpu_pass {
+    tn_cpu_run *run;
+    char *out;
+    const char *in[3];
+    /* Stride in bytes from one element to the next, or 0 for a scalar. */
+    size_t out_bytes, bytes[3];
+    /* count is the number of elements of the launch, tasks the number of tasks
+     * that compute them, which is 0 for no elements. length is the number of
+     * elements of a row, or 0 if every input is contiguous or a scalar. */
+    int64_t count, tasks, length;
+    size_t row_bytes[3];   /* bytes from one row of an input to the next */
+    unsigned scalar;       /* bit i: input i is a scalar within a row */
+    tn_cpu_stream *stream; /* routine for non-temporal stores, or NULL */
+    void (*fence)(void);
+    uint64_t number[3], value; /* the values of parameters, to which in[]
+                                * points */
+} cpu_pass;
+
+/* plan() fills *pass, and returns false if direct.c cannot run the launch of a
+ * program that it recognised. point() sets the addresses and numbers again, if
+ * the launch has other buffers, offsets or parameters. task() computes the
+ * elements of task i. */
+bool tn__cpu_pass_plan(cpu_pass *pass, const tn_built *built,
+                       const tn_launch *launch);
+void tn__cpu_pass_point(cpu_pass *pass, const tn_built *built,
+                        const tn_launch *launch);
+void tn__cpu_pass_task(const cpu_pass *pass, int64_t i);
+
 /* A program whose output is a short weighted sum, as in interpolation. A tap is
  * one term of the sum: in[index] * weight, or 0 if the weight is 0. taps_find.c
  * sets this struct for taps_along.c and taps_blocks.c. */

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "../cpu_device.h"
+#include "../epilogue.h"
 #include "float_product.h"
 #include "row_product.h"
 
@@ -62,6 +63,8 @@ typedef struct product {
     size_t bytes;      /* bytes of a value of register type `type` */
     int64_t batches, tile_m, tile_n, tiles_m, tiles_n;
     int64_t tiles, tiles_per_task;
+    tn_cpu_epilogue *then; /* a launch over the result, or NULL */
+    bool launches;         /* whether the tiles run it */
     uint64_t alpha, beta; /* alpha and beta of a product of integers */
     atomic_bool failed;   /* set if a task found no memory */
 } product;
@@ -105,11 +108,31 @@ static tn_cpu_product cut(const product *p, int64_t batch, int64_t row,
         p->m->m == 1 || p->m->n == 1};
 }
 
+/* A block of the result, for which the launch runs, is some rows of all batches as
+ * one sequence of rows. `launches` says whether the launch runs for `blocks` of
+ * them, each of which is computed in some parts. */
+static bool launches(const product *p, int64_t blocks, int64_t parts)
+{
+    const uint32_t column = p->m->batch_ndim + 1;
+    const tn_cpu_epilogue_cut cut = {.blocks = blocks, .parts = parts,
+                                     .ranges = 2, .first = {0, column},
+                                     .whole = 1};
+    return p->then && p->m->c.stride[column] == 1 &&
+           tn__cpu_epilogue_take(p->then, &cut);
+}
+
+static void launch_rows(const product *p, int64_t first, int64_t end)
+{
+    const int64_t from[2] = {first, 0}, to[2] = {end, p->m->n};
+    tn__cpu_epilogue_run(p->then, from, to);
+}
+
 static void run_tile(product *p, int64_t i)
 {
     int64_t column = i % p->tiles_n * p->tile_n;
     int64_t row = i / p->tiles_n % p->tiles_m * p->tile_m;
-    tn_cpu_product t = cut(p, i / p->tiles_n / p->tiles_m, row, column,
+    int64_t batch = i / p->tiles_n / p->tiles_m;
+    tn_cpu_product t = cut(p, batch, row, column,
                            tn__cpu_min(p->tile_m, p->m->m - row),
                            tn__cpu_min(p->tile_n, p->m->n - column));
     if (!is_float(p))
@@ -119,6 +142,9 @@ static void run_tile(product *p, int64_t i)
                                    &p->beta);
     else if (!tn__cpu_multiply(&t))
         atomic_store(&p->failed, true);
+    if (p->launches && p->tiles != p->batches &&
+        tn__cpu_epilogue_part(p->then, i / p->tiles_n, 1))
+        launch_rows(p, batch * p->m->m + row, batch * p->m->m + row + t.m);
 }
 
 static void run_task(void *context, int64_t i)
@@ -129,6 +155,9 @@ static void run_task(void *context, int64_t i)
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t tile = first; tile < end; tile++)
         run_tile(p, tile);
+    /* If each tile is a whole matrix, a block is all of a task. */
+    if (p->launches && p->tiles == p->batches)
+        launch_rows(p, first * p->m->m, end * p->m->m);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -169,18 +198,31 @@ static bool is_shared(const product *p)
            (p->batches == 1 || m * n >= SHARED_BATCH);
 }
 
-static void run_tiles(product *p)
+/* Computes the result. If it is then not yet in the memory of the view
+ * (`stored`), the launch cannot run for parts of it. */
+static void run_tiles(product *p, bool stored)
 {
     if (is_shared(p)) {
+        /* A block is a row of tiles. */
+        tn_cpu_epilogue *const then =
+            stored && p->m->n <= TN_CPU_SHARED &&
+                    launches(p, p->batches * ((p->m->m + 127) / 128),
+                             1)
+                ? p->then
+                : NULL;
         for (int64_t i = 0; i < p->batches; i++) {
             tn_cpu_product whole = cut(p, i, 0, 0, p->m->m, p->m->n);
-            if (!tn__cpu_multiply_shared(&whole))
+            if (!tn__cpu_multiply_shared(&whole, then, i * p->m->m))
                 p->failed = true;
         }
         return;
     }
     cut_tiles(p);
     int64_t tasks = (p->tiles + p->tiles_per_task - 1) / p->tiles_per_task;
+    p->launches =
+        stored && (p->tiles == p->batches
+                       ? launches(p, tasks, 1)
+                       : launches(p, p->tiles / p->tiles_n, p->tiles_n));
     if (tasks == 1)
         run_task(p, 0);
     else
@@ -202,6 +244,8 @@ typedef struct packing {
     int64_t per_task;
     char *memory; /* the packed copy: memory[batch][line][element] */
     bool back;    /* true copies from memory to the view */
+    bool launches; /* whether the launch over the result follows; a line is
+                    * then a row of c */
 } packing;
 
 static void pack_run(const packing *k, int64_t i)
@@ -229,6 +273,8 @@ static void pack_task(void *context, int64_t task)
     unsigned fpu = tn__cpu_fpu_set();
     for (int64_t i = first; i < count && i < first + k->per_task; i++)
         pack_run(k, i);
+    if (k->launches)
+        launch_rows(k->p, first, tn__cpu_min(count, first + k->per_task));
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -252,6 +298,7 @@ static void pack(const product *p, const tn_strided *view, int64_t rows,
     k.step = stride[!turned];
     k.per_task = PACK_ELEMENTS / (k.run + 1) + 1;
     int64_t tasks = (p->batches * k.runs + k.per_task - 1) / k.per_task;
+    k.launches = back && !turned && launches(p, tasks, 1);
     if (tasks == 1)
         pack_task(&k, 0);
     else
@@ -335,10 +382,12 @@ static void join_batches(tn_matmul_args *m)
     }
 }
 
-static tn_status multiply(tn_queue *queue, const tn_matmul_args *m)
+static tn_status multiply(tn_queue *queue, const tn_matmul_args *m,
+                          tn_cpu_epilogue *then)
 {
     product p; /* set_up, prepare and cut_tiles set the other fields */
     p.m = m;
+    p.then = then;
     p.routines = queue->routines;
     atomic_init(&p.failed, false);
     char *owned[3] = {NULL, NULL, NULL};
@@ -349,7 +398,7 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *m)
         prepare(&p, &p.b, &m->b, m->k, m->n, true, &owned[1]) &&
         prepare(&p, &p.c, &m->c, m->m, m->n, m->beta != 0, &owned[2]);
     if (ready)
-        run_tiles(&p);
+        run_tiles(&p, !owned[2]);
     ready = ready && !atomic_load(&p.failed);
     if (ready && owned[2])
         pack(&p, &m->c, m->m, m->n, owned[2], true);
@@ -363,13 +412,20 @@ static tn_status multiply(tn_queue *queue, const tn_matmul_args *m)
                                       (long long)m->k);
 }
 
-tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
+tn_status tn__cpu_matmul_then(tn_queue *queue, const tn_matmul_args *args,
+                              tn_cpu_epilogue *then)
 {
     tn_matmul_args joined;
     joined.size = sizeof joined;
     tn_struct_copy(&joined, args);
     join_batches(&joined);
     if (tn__cpu_row_product_takes(&joined))
-        return tn__cpu_row_product(queue->routines, &joined);
-    return multiply(queue, args);
+        return tn__cpu_row_product(queue->routines, &joined, then,
+                                   args->batch_ndim + 1);
+    return multiply(queue, args, then);
+}
+
+tn_status tn__cpu_matmul(tn_queue *queue, const tn_matmul_args *args)
+{
+    return tn__cpu_matmul_then(queue, args, NULL);
 }

@@ -3,7 +3,7 @@
 #ifndef TN_CPU_PRODUCT_H
 #define TN_CPU_PRODUCT_H
 
-#include "../cpu.h"
+#include "../epilogue.h"
 
 /* A matrix of floats. Element (i, j) is memory[i * row + j * column], with
  * strides in elements. One of the strides is 1, unless the matrix has a single
@@ -30,9 +30,16 @@ typedef struct tn_cpu_product {
  * packed operands. */
 bool tn__cpu_multiply(const tn_cpu_product *p);
 
+/* The largest number of rows and columns of c that tn__cpu_multiply_shared computes
+ * at a time. */
+#define TN_CPU_SHARED 2048
+
 /* Computes a large product on all threads, with results that are bit-identical
- * to tn__cpu_multiply. k must not be 0, and p->alone must be false. Returns
- * false if out of memory for packed operands. */
-bool tn__cpu_multiply_shared(const tn_cpu_product *p);
+ * to tn__cpu_multiply. k must not be 0, and p->alone must be false. Runs `then`,
+ * a launch that was taken with the ranges (rows, columns), or NULL, for blocks of
+ * rows of c; row 0 of c is row `row` of its result. With it, c has at most
+ * TN_CPU_SHARED columns. Returns false if out of memory for packed operands. */
+bool tn__cpu_multiply_shared(const tn_cpu_product *p, tn_cpu_epilogue *then,
+                             int64_t row);
 
 #endif

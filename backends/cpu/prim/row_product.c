@@ -19,8 +19,9 @@ enum {
     GROUP = 12, /* a multiple of TILE_B in routines_rows.c */
     TASK_BYTES = 1 << 18,
     TASK_WORK = 1 << 20,
-    HALF_WORK = 1 << 22 /* TASK_WORK for a c of a half type, whose rows are
-                           converted: 12 elements take as long as 48 */
+    HALF_WORK = 1 << 22 /* Replaces TASK_WORK if c has a half type. Results are
+                           then converted, and converting 12 of them takes as
+                           long as converting 48. */
 };
 
 typedef struct product {
@@ -35,6 +36,7 @@ typedef struct product {
     int64_t each, columns; /* columns of c that a task computes; number of tasks
                               along the columns */
     tn_cpu_rows *rows;
+    tn_cpu_epilogue *then; /* a launch over c, or NULL */
     atomic_bool failed;
 } product;
 
@@ -74,6 +76,10 @@ static void task(void *context, int64_t number)
     for (int64_t r = 0; half && r < m; r++)
         p->routines->store[p->m->c.dtype](c + r * p->c_row * p->bytes,
                                           out + r * n, 1, n);
+    if (p->then && tn__cpu_epilogue_part(p->then, i / ROWS, 1)) {
+        const int64_t from[2] = {i, 0}, end[2] = {i + m, p->m->n};
+        tn__cpu_epilogue_run(p->then, from, end);
+    }
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -110,7 +116,8 @@ static void cut(product *p)
 }
 
 tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
-                              const tn_matmul_args *m)
+                              const tn_matmul_args *m, tn_cpu_epilogue *then,
+                              uint32_t columns)
 {
     product p = {.routines = routines, .m = m, .a_row = m->a.stride[0],
                  .b_row = m->b.stride[1], .c_row = m->c.stride[0],
@@ -135,8 +142,11 @@ tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
         p.a = (const float *)(void *)tn__cpu_at(m->a.buffer, m->a.offset, 4);
     }
     cut(&p);
-    tn__cpu_host->parallel_for(p.columns * ((m->m + ROWS - 1) / ROWS), task,
-                               &p);
+    const tn_cpu_epilogue_cut blocks = {.blocks = (m->m + ROWS - 1) / ROWS,
+                                        .parts = p.columns, .ranges = 2,
+                                        .first = {0, columns}, .whole = 1};
+    p.then = tn__cpu_epilogue_take(then, &blocks) ? then : NULL;
+    tn__cpu_host->parallel_for(blocks.blocks * p.columns, task, &p);
     tn__cpu_memory_release(copy);
     return atomic_load(&p.failed)
                ? tn__cpu_host->fail(TN_ERR_MEMORY,

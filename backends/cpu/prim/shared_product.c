@@ -13,7 +13,7 @@ enum {
      *   are fewer than MIN_TILES tiles, they are halved, but not below MIN_TILE
      *   rows and columns. This happens in gradients of weights, which have few
      *   rows and columns and a large k. */
-    SHARED = 2048,
+    SHARED = TN_CPU_SHARED,
     MIN_SLABS = 2,
     SLAB_BYTES = 1048576,
     PIECE = 128,
@@ -35,6 +35,15 @@ typedef struct shared {
     int64_t row_pieces, tile_m, tile_n, tiles_n;
     int64_t a_bytes, b_bytes; /* bytes of a packed slab (DEPTH rows of k) of a
                                * and of b */
+    /* A launch over the result, or NULL. It runs for a line of tiles as soon as
+     * left[line], the number of tiles that are not finished, is 0. A line is a row
+     * of tiles, or, if the product is turned, so that its rows are the columns of
+     * the result, a column of them. */
+    tn_cpu_epilogue *then;
+    atomic_int left[SHARED / MIN_TILE];
+    bool turned;
+    int64_t row; /* the row of the result that is row or column 0 of the
+                  * block */
     char *a, *b; /* packed operands; a is NULL if it is read in place */
 } shared;
 
@@ -71,10 +80,25 @@ static void pack_piece(void *context, int64_t i)
     }
 }
 
+/* Runs the launch if the tile at this row and column is the last one of its
+ * line. */
+static void finish_tile(shared *s, int64_t row, int64_t column)
+{
+    const int64_t first = s->turned ? column : row;
+    const int64_t side = s->turned ? s->tile_n : s->tile_m;
+    const int64_t rows = s->turned ? s->p.n : s->p.m;
+    if (atomic_fetch_sub(&s->left[first / side], 1) > 1)
+        return;
+    const int64_t from[2] = {s->row + first, 0};
+    const int64_t end[2] = {s->row + tn__cpu_min(first + side, rows),
+                            s->turned ? s->p.m : s->p.n};
+    tn__cpu_epilogue_run(s->then, from, end);
+}
+
 /* Computes tile i of a block. */
 static void run_shared(void *context, int64_t i)
 {
-    const shared *s = context;
+    shared *s = context;
     const int64_t row = i / s->tiles_n * s->tile_m;
     const int64_t column = i % s->tiles_n * s->tile_n;
     job g;
@@ -93,6 +117,8 @@ static void run_shared(void *context, int64_t i)
                       j, width);
         }
     }
+    if (s->then && s->first + s->k_slabs * DEPTH >= g.p.k)
+        finish_tile(s, row, column);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -125,6 +151,9 @@ static void share_block(shared *s, const job *g, int64_t i, int64_t j,
     const int64_t width = GROUP * g->whole;
     const int64_t pieces = s->row_pieces + (s->p.n + width - 1) / width;
     const int64_t tiles = cut_tiles(s);
+    const int64_t of_line = s->turned ? tiles / s->tiles_n : s->tiles_n;
+    for (int64_t line = 0; line < SHARED / MIN_TILE; line++)
+        atomic_init(&s->left[line], (int)of_line);
     for (s->first = 0; s->first < s->p.k; s->first += k_slabs * DEPTH) {
         s->k_slabs =
             (tn__cpu_min(k_slabs * DEPTH, s->p.k - s->first) + DEPTH - 1) /
@@ -134,12 +163,15 @@ static void share_block(shared *s, const job *g, int64_t i, int64_t j,
     }
 }
 
-bool tn__cpu_multiply_shared(const tn_cpu_product *p)
+bool tn__cpu_multiply_shared(const tn_cpu_product *p, tn_cpu_epilogue *then,
+                             int64_t row)
 {
     job g;
     shared s;
+    s.then = then;
     tn__cpu_product_open(&g, p);
     tn__cpu_product_choose_panels(&g);
+    s.turned = g.p.c.row != p->c.row;
     const int64_t m = tn__cpu_min(g.p.m, SHARED);
     const int64_t n = tn__cpu_min(g.p.n, SHARED);
     const int64_t depth = tn__cpu_min(p->k, DEPTH);
@@ -150,12 +182,18 @@ bool tn__cpu_multiply_shared(const tn_cpu_product *p)
     int64_t k_slabs = SLAB_BYTES / (s.a_bytes + s.b_bytes);
     k_slabs = tn__cpu_min((p->k + DEPTH - 1) / DEPTH,
                           k_slabs > MIN_SLABS ? k_slabs : MIN_SLABS);
-    s.b = tn__cpu_scratch((size_t)(k_slabs * (s.a_bytes + s.b_bytes)));
+    const size_t bytes = (size_t)(k_slabs * (s.a_bytes + s.b_bytes));
+    /* The launch uses the scratch memory. */
+    s.b = then ? tn__cpu_memory_acquire(bytes) : tn__cpu_scratch(bytes);
     if (!s.b)
         return false;
     s.a = packs_a ? s.b + k_slabs * s.b_bytes : NULL;
     for (int64_t j = 0; j < g.p.n; j += SHARED)
-        for (int64_t i = 0; i < g.p.m; i += SHARED)
+        for (int64_t i = 0; i < g.p.m; i += SHARED) {
+            s.row = row + (s.turned ? j : i);
             share_block(&s, &g, i, j, k_slabs);
+        }
+    if (then)
+        tn__cpu_memory_release(s.b);
     return true;
 }

@@ -103,7 +103,7 @@ static void find_read_after_write(tn_built *b)
 static tn_status compile_streamed(const tn_program *program, tn_built *b)
 {
     tn_cpu_routines plain = *b->routines;
-    plain.native = 0;
+    plain.native = CPU_NATIVE_NONE;
     tn_status status =
         tn__cpu_compile(program, &plain, false, false, &b->streamed);
     if (status < 0 || !b->routines->native)

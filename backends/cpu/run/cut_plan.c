@@ -280,20 +280,33 @@ static void shrink_tasks(cpu_plan *plan)
         plan->groups.per_task = (plan->groups.per_task + 3) / 4;
 }
 
+/* Returns whether an in-place update reads more arrays than the hardware
+ * prefetcher follows. Operands that are broadcast stay in the cache. */
+static bool reads_many_arrays(const cpu_plan *plan)
+{
+    enum { GUESSED = 2 };
+    int arrays = 0;
+    for (uint32_t k = 0; k < plan->built->operand_count; k++) {
+        const cpu_view *view = &plan->view[k];
+        bool whole = plan->built->operand[k].access == TN_OPERAND_READ;
+        for (uint32_t d = 0; d < view->ndim && whole; d++)
+            whole = view->stride[d] != 0;
+        arrays += whole;
+    }
+    return arrays > GUESSED;
+}
+
 /* Returns how many bytes to prefetch before each operation of an in-place
- * update. Such an update reads more arrays than the hardware prefetcher
- * follows. Therefore the whole next block is prefetched, in equal parts before
- * each operation. Adam on four tensors of 4 MiB takes 2.6 ms with as many bytes
+ * update that reads many arrays. The whole next block is prefetched, in equal
+ * parts before each operation. Adam on four tensors of 4 MiB takes 2.6 ms with as many bytes
  * as returned here, 4.7 ms with half as many, 3.4 ms with twice as many and 4.4
  * ms with none (Zen 5, 2026-11). The hardware prefetcher follows two arrays, so
  * updates of two need no prefetches. */
 static int64_t even_prefetch(const cpu_plan *plan)
 {
-    enum { LINE = 64, GUESSED = 2 };
-    int64_t streams = 0, operations = plan->code->stage[0].elem.count;
-    for (uint32_t k = 0; k < plan->built->operand_count; k++)
-        streams += plan->built->operand[k].access == TN_OPERAND_READ;
-    if (streams <= GUESSED || operations == 0)
+    enum { LINE = 64 };
+    const int64_t operations = plan->code->stage[0].elem.count;
+    if (!reads_many_arrays(plan) || operations == 0)
         return 0;
     return (plan->block * 4 / operations + LINE - 1) / LINE * LINE;
 }
@@ -311,7 +324,7 @@ static void cut_elements(cpu_plan *plan, cpu_hoist *hoist)
                           ? TN_CPU_NATIVE_ALONE
                           : TN_CPU_NATIVE_BLOCK;
     if (plan->in_place && plan->traffic.ahead &&
-        plan->block > TN_CPU_IN_PLACE_BLOCK)
+        plan->block > TN_CPU_IN_PLACE_BLOCK && reads_many_arrays(plan))
         plan->block = TN_CPU_IN_PLACE_BLOCK;
     if (!tn__cpu_cut_shared(plan, hoist)) {
         plan->tiled = tn__cpu_cut_tiles(plan);

@@ -86,17 +86,48 @@ struct cpu_plan {
                              its code is TN_OK if there is none */
     } fault;
     /* view[operand] is the view over all elements of an operand,
-     * row_view[operand] the view over one element per row. */
-    cpu_view view[TN_CPU_MAX_OPERANDS], row_view[TN_CPU_MAX_OPERANDS];
+     * row_view[operand] the view over one element per row. The arrays belong to
+     * the caller of tn__cpu_plan_cut. */
+    cpu_view *view, *row_view;
 };
 
 /* Decides how to cut the iteration space: sets all fields but built, launch,
- * routines, row_count and row_length, which are inputs. If blocks share
- * indices, *hoist receives how, and plan->hoist points to it. */
+ * routines, row_count, row_length, view and row_view, which are inputs. If
+ * blocks share indices, *hoist receives how, and plan->hoist points to it. */
 struct cpu_hoist;
 void tn__cpu_plan_cut(cpu_plan *plan, struct cpu_hoist *hoist);
 /* Runs a launch by blocks (cpu_launch.c). */
 tn_status tn__cpu_run(tn_built *built, const tn_launch *launch);
+
+/* The parts of tn__cpu_run. plan_make() fills *plan with a cut launch, and
+ * returns false if the launch has no elements. views has 2 * operand_count
+ * entries. place_scalars() prepares the task that computes the scalars of the
+ * launch; memory has scalars_bytes() bytes. run_groups() runs task i with a
+ * thread's state. plan_end() returns the status of the launch. */
+bool tn__cpu_plan_make(cpu_plan *plan, tn_built *built,
+                       const tn_launch *launch, cpu_view *views,
+                       struct cpu_hoist *hoist);
+size_t tn__cpu_scalars_bytes(const cpu_plan *plan);
+void tn__cpu_place_scalars(cpu_plan *plan, cpu_task *task, char *memory);
+int64_t tn__cpu_plan_tasks(const cpu_plan *plan);
+void tn__cpu_run_groups(cpu_task *task, int64_t i);
+void tn__cpu_run_task(void *plan, int64_t i);
+tn_status tn__cpu_plan_end(cpu_plan *plan);
+
+/* A launch that is planned once and run many times (ready.c). Before each run,
+ * buffers, offsets and parameters of the launch may have changed. begin() reads
+ * them. Then each of the `tasks` tasks runs once, on any thread; end() returns
+ * the status. run() does all of this. */
+typedef struct cpu_ready cpu_ready;
+/* Returns NULL if out of memory. */
+cpu_ready *tn__cpu_ready_make(tn_built *built, const tn_launch *launch);
+void tn__cpu_ready_free(cpu_ready *ready);
+/* Sets *elements to the number of elements of a task. */
+int64_t tn__cpu_ready_tasks(const cpu_ready *ready, int64_t *elements);
+void tn__cpu_ready_begin(cpu_ready *ready);
+void tn__cpu_ready_task(cpu_ready *ready, int64_t i);
+tn_status tn__cpu_ready_end(cpu_ready *ready);
+tn_status tn__cpu_ready_run(cpu_ready *ready);
 /* Records that an index of operand `operand` is out of range (plan_fault.c).
  * position is the row-major index of the element in the iteration space. If
  * several indices are out of range, the one with the lowest position is

@@ -30,36 +30,51 @@ static int64_t fold_ahead(const cpu_plan *plan)
                : family->reduce_ahead;
 }
 
-bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
+/* The parts of a task's memory, in bytes or elements. */
+typedef struct parts {
+    size_t slots, block, group, rows, folds, views, fold_bytes, later_bytes,
+        taps_bytes, chunks;
+} parts;
+
+static parts parts_of(const cpu_plan *plan)
 {
     const cpu_code *code = plan->code;
-    size_t slots = code->slot_count + 1u;
-    size_t block = round_up((size_t)plan->block);
-    size_t group = round_up((size_t)(plan->groups.rows * plan->row_length));
-    group = code->group_bytes > 0 ? group : 0;
-    size_t rows = round_up((size_t)plan->groups.rows);
-    size_t folds = code->reduce_count;
-    size_t views =
-        plan->columns || plan->tiled || plan->hoist
-            ? plan->built->operand_count
-            : 0;
-    size_t fold_bytes =
-        tn__cpu_fold_bytes(code, plan->groups.rows, plan->columns);
-    size_t later_bytes = round_up((size_t)plan->traffic.block_bytes);
-    size_t taps_bytes = round_up(tn__cpu_taps_bytes(plan));
-    size_t chunks = folds > 0 && plan->subrow > 0 ? TN_CPU_CHUNKS_BYTES : 0;
+    const size_t group =
+        round_up((size_t)(plan->groups.rows * plan->row_length));
+    return (parts){
+        .slots = code->slot_count + 1u,
+        .block = round_up((size_t)plan->block),
+        .group = code->group_bytes > 0 ? group : 0,
+        .rows = round_up((size_t)plan->groups.rows),
+        .folds = code->reduce_count,
+        .views = plan->columns || plan->tiled || plan->hoist
+                     ? plan->built->operand_count
+                     : 0,
+        .fold_bytes =
+            tn__cpu_fold_bytes(code, plan->groups.rows, plan->columns),
+        .later_bytes = round_up((size_t)plan->traffic.block_bytes),
+        .taps_bytes = round_up(tn__cpu_taps_bytes(plan)),
+        .chunks = code->reduce_count > 0 && plan->subrow > 0
+                      ? TN_CPU_CHUNKS_BYTES
+                      : 0};
+}
 
-    char *memory = tn__cpu_scratch(
-        round_up(5 * slots * sizeof(char *)) +
-        round_up(folds * sizeof(cpu_fold)) +
-        round_up(views * sizeof(cpu_view)) + 8 * block +
-        block * code->elem_bytes + group * code->group_bytes +
-        rows * code->row_bytes + round_up(fold_bytes) +
-        plan->traffic.blocks * later_bytes + taps_bytes + chunks);
-    if (!memory) {
-        atomic_store(&plan->failed, TN_ERR_MEMORY);
-        return false;
-    }
+size_t tn__cpu_task_bytes(const cpu_plan *plan)
+{
+    const parts p = parts_of(plan);
+    const cpu_code *code = plan->code;
+    return round_up(5 * p.slots * sizeof(char *)) +
+           round_up(p.folds * sizeof(cpu_fold)) +
+           round_up(p.views * sizeof(cpu_view)) + 8 * p.block +
+           p.block * code->elem_bytes + p.group * code->group_bytes +
+           p.rows * code->row_bytes + round_up(p.fold_bytes) +
+           plan->traffic.blocks * p.later_bytes + p.taps_bytes + p.chunks;
+}
+
+void tn__cpu_task_place(cpu_task *task, cpu_plan *plan, char *memory)
+{
+    const cpu_code *code = plan->code;
+    const parts p = parts_of(plan);
     *task = (cpu_task){.plan = plan,
                        .code = code,
                        .routines = plan->routines,
@@ -69,31 +84,31 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
                        .deferred.slot = TN_CPU_NONE,
                        .shared.outer = -1};
     task->slot = (char **)memory;
-    task->home = task->slot + slots;
-    task->stream_to = task->home + slots;
-    task->base = task->stream_to + slots;
-    task->step = (int64_t *)(task->base + slots);
-    memory += round_up(5 * slots * sizeof(char *));
+    task->home = task->slot + p.slots;
+    task->stream_to = task->home + p.slots;
+    task->base = task->stream_to + p.slots;
+    task->step = (int64_t *)(task->base + p.slots);
+    memory += round_up(5 * p.slots * sizeof(char *));
     task->fold = (cpu_fold *)memory;
-    memory += round_up(folds * sizeof(cpu_fold));
-    if (views > 0)
+    memory += round_up(p.folds * sizeof(cpu_fold));
+    if (p.views > 0)
         task->own_view = (cpu_view *)memory;
-    memory += round_up(views * sizeof(cpu_view));
+    memory += round_up(p.views * sizeof(cpu_view));
     task->temporary = memory;
-    memory += 8 * block;
+    memory += 8 * p.block;
     task->subrows.chunks = memory;
-    memory += chunks;
+    memory += p.chunks;
     tn__cpu_taps_place(task, memory);
-    memory += taps_bytes;
-    char *elem = memory, *whole = elem + block * code->elem_bytes;
-    char *row = whole + group * code->group_bytes;
-    char *fold = row + rows * code->row_bytes;
-    if (folds > 0)
+    memory += p.taps_bytes;
+    char *elem = memory, *whole = elem + p.block * code->elem_bytes;
+    char *row = whole + p.group * code->group_bytes;
+    char *fold = row + p.rows * code->row_bytes;
+    if (p.folds > 0)
         tn__cpu_fold_place(task->fold, code, plan->routines, plan->groups.rows,
                            plan->columns, fold_ahead(plan), fold);
     for (uint32_t i = 0; i < plan->traffic.blocks; i++)
         task->deferred.block[i].room =
-            fold + round_up(fold_bytes) + i * later_bytes;
+            fold + round_up(p.fold_bytes) + i * p.later_bytes;
     if (plan->shared_rows)
         row = plan->shared_rows;
     for (uint32_t s = 0; s < code->slot_count; s++) {
@@ -104,15 +119,24 @@ bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
         else if (slot->space == CPU_UNIFORM)
             at = plan->uniform + slot->offset;
         else if (slot->space == CPU_ROW)
-            at = row + slot->offset * rows;
+            at = row + slot->offset * p.rows;
         else if (slot->space == CPU_ELEM)
-            at = elem + slot->offset * block;
+            at = elem + slot->offset * p.block;
         else if (slot->space == CPU_GROUP)
-            at = whole + slot->offset * group;
+            at = whole + slot->offset * p.group;
         task->slot[s] = task->home[s] = task->base[s] = at;
         task->stream_to[s] = NULL;
     }
-    return true;
+}
+
+bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan)
+{
+    char *memory = tn__cpu_scratch(tn__cpu_task_bytes(plan));
+    if (!memory)
+        atomic_store(&plan->failed, TN_ERR_MEMORY);
+    else
+        tn__cpu_task_place(task, plan, memory);
+    return memory != NULL;
 }
 
 void tn__cpu_task_group(cpu_task *task, int64_t group)

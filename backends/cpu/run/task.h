@@ -169,6 +169,10 @@ void tn__cpu_overlap_memory(cpu_task *task, int64_t bytes);
 /* Issues all deferred stores. */
 void tn__cpu_task_finish(cpu_task *task);
 
+/* Initialises a task with memory of tn__cpu_task_bytes(plan) bytes, aligned to
+ * 64 bytes. */
+size_t tn__cpu_task_bytes(const cpu_plan *plan);
+void tn__cpu_task_place(cpu_task *task, cpu_plan *plan, char *memory);
 /* Initialises a task with scratch memory of the calling thread. Returns false
  * and sets plan->failed if out of memory. */
 bool tn__cpu_task_init(cpu_task *task, cpu_plan *plan);

@@ -11,7 +11,7 @@
 #pragma GCC optimize("O3")
 #endif
 
-/* TN_CPU_SPARE is defined for v4, the set for which there is a JIT compiler.
+/* TN_CPU_SPARE is defined for v4, whose loops the JIT compiler mostly replaces.
  * Its table begins as a copy of v3's table. Some entries stay copies and are
  * not compiled again: rare loops, and loops that machine code replaces (pairs
  * of operations, functions of float32). RARE(loop) is NULL for v4, so that the

@@ -306,8 +306,9 @@ typedef struct tn_cpu_routines {
      * such as "F32, F64" lists the types that have an entry. The entries of
      * other types are NULL. */
     const char *isa;
-    /* true if the JIT compiler complements this set (native_body.h) */
-    int native;
+    /* The instruction set for which the JIT compiler generates machine code
+     * (native_body.h), or CPU_NATIVE_NONE. */
+    uint8_t native;
     const tn_cpu_family *family;
     /* true if the processor has fast string instructions (ERMS) */
     int strings;

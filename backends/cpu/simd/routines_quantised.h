@@ -39,7 +39,10 @@ typedef struct tn_cpu_quantised_routines {
     int64_t (*arranged_bytes)(const tn_cpu_blocks *format, int64_t m,
                               int64_t k);
     void (*arrange)(const tn_cpu_quantised *p, int64_t token, void *to);
-    /* Returns the bytes of scratch memory that `multiply` needs. */
+    /* Computes end - first rows of the result. Which rows these are depends on
+     * the implementation: rows first to end - 1, or others. If calls with
+     * adjacent ranges cover 0 to n, and each range begins at a multiple of 16,
+     * each row is computed exactly once. */
     int64_t (*scratch_bytes)(const tn_cpu_blocks *format, int64_t m,
                              int64_t k);
     /* Computes the results of end - first rows. These are rows first to end - 1

@@ -9,16 +9,19 @@
  * and these sums are added in order. So results are bit-identical for any
  * number of rows and for every instruction set that has fma.
  *
- * Nothing is packed. A tile of TILE_A rows of a and TILE_B rows of b keeps its
- * lanes in registers. For fewer rows of a, each is multiplied by ROW_B rows of
- * b, which are far apart. The next tile uses the row after each of them, so the
- * processor sees ROW_B long sequential streams, which it prefetches well. It
- * prefetches adjacent short rows badly: for 2048 x 768 float16 on Zen 4, a
- * product reads 24 GB/s from distant rows, 9 GB/s from adjacent ones, and a
- * plain read loop reaches 17 GB/s. For many rows of a, the rows of b are
- * adjacent, and the tiles prefetch the next ones: 128 x 768 by 2048 x 768
- * float32 take 235 of at most 263 GFLOP/s on Zen 5, and 192 with tiles of
- * 4 x 4 of distant rows. */
+ * Nothing is packed. A tile of TILE_A rows of a and TILE_B rows of b keeps
+ * its lanes in registers. Without 64-byte vectors, it adds the products of
+ * half of the lanes first, then those of the other half. With AVX2 on Zen 5,
+ * 2048 x 128 x 128 take 101 of at most 130 GFLOP/s so, and 70 with all lanes
+ * of tiles of 2 x 3, which load more vectors for each fma. For fewer rows of
+ * a, each is multiplied by ROW_B rows of b, which are far apart. The next
+ * tile uses the row after each of them, so the processor sees ROW_B long
+ * sequential streams, which it prefetches well. It prefetches adjacent short
+ * rows badly: for 2048 x 768 float16 on Zen 4, a product reads 24 GB/s from
+ * distant rows, 9 GB/s from adjacent ones, and a plain read loop reaches 17
+ * GB/s. For many rows of a, the rows of b are adjacent, and the tiles
+ * prefetch the next ones: 128 x 768 by 2048 x 768 float32 take 235 of at
+ * most 263 GFLOP/s on Zen 5, and 192 with tiles of 4 x 4 of distant rows. */
 #include <string.h>
 
 #include "isa.h"
@@ -26,20 +29,18 @@
 #include "vector.h"
 #include "vector_square.h"
 
-#if defined(__AVX512F__)
-#define TILE_ROWS 4
-#elif defined(TN_CPU_PLAIN) /* the set has 16 registers, and each sum takes four */
+#if defined(TN_CPU_PLAIN) /* the set has 16 registers, and each sum takes four */
 #define TILE_ROWS 1
 #else
-#define TILE_ROWS 2
+#define TILE_ROWS 4
 #endif
 enum {
     LANES = 16,
     L = TN_CPU_VECTOR / 4,
     PARTS = LANES / L, /* vectors that hold the lanes of a sum */
     TILE_A = TILE_ROWS,
-    TILE_B = TILE_ROWS == 4 ? 6 : 3,
-    ROW_B = TILE_ROWS == 4 ? 4 : 3, /* TILE_B for a single row of a */
+    TILE_B = PARTS == 1 ? 6 : 3,
+    ROW_B = PARTS == 1 ? 4 : 3, /* TILE_B for a single row of a */
     MANY = 16, /* for so many rows of a, rows of b that are not aligned are
                   copied */
     LINE = 64  /* bytes of a cache line */
@@ -117,6 +118,20 @@ static inline __attribute__((always_inline)) quad add_lanes(const int each,
             _mm_set_epi32(12, 8, 4, 0));
         return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, all));
     }
+#elif defined(__AVX__)
+    if (each == 4) {
+        const __m256 a = s[0][0] + s[0][1], b = s[1][0] + s[1][1];
+        const __m256 c = s[2][0] + s[2][1], d = s[3][0] + s[3][1];
+        const __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20),
+                                        _mm256_permute2f128_ps(a, b, 0x31));
+        const __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20),
+                                        _mm256_permute2f128_ps(c, d, 0x31));
+        __m256 all = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44),
+                                   _mm256_shuffle_ps(ab, cd, 0xee));
+        all = _mm256_add_ps(all, _mm256_permute_ps(all, 0xb1));
+        return _mm_blend_ps(_mm256_castps256_ps128(all),
+                            _mm256_extractf128_ps(all, 1), 10);
+    }
 #endif
     quad row[4] = {{0}};
     for (int j = 0; j < each; j++)
@@ -153,32 +168,44 @@ static inline __attribute__((always_inline)) vec_f32 keep(vec_f32 v,
     return (vec_f32)((vec_i32)v & mask);
 }
 
-/* Adds LANES products to each of `many` x `each` sums. With `last`, adds only
- * the products whose mask is set. */
+/* Adds products to `parts` vectors of each of `many` x `each` sums, which begin
+ * at lane L * first. With `last`, adds only the products whose mask is set. The
+ * smaller side of the tile stays in registers. */
 static inline __attribute__((always_inline)) void
-add_products(const int many, const int each, const int type, const int last,
-             const int32_t *mask, const float *a, int64_t a_row, const char *b,
-             int64_t b_row, vec_f32 s[][PARTS])
+add_products(const int many, const int each, const int first, const int parts,
+             const int type, const int last, const int32_t *mask,
+             const float *a, int64_t a_row, const char *b, int64_t b_row,
+             vec_f32 s[][PARTS])
 {
     const int64_t bytes = type == WIDE ? 4 : 2;
-    _Pragma("GCC unroll 4") for (int q = 0; q < PARTS; q++)
+    _Pragma("GCC unroll 4") for (int r = 0; r < parts; r++)
     {
-        vec_f32 v[TILE_A];
+        const int q = first + r;
+        vec_f32 v[TILE_A], w[TILE_B];
         vec_i32 kept = {0};
         if (last)
             memcpy(&kept, mask + q * L, sizeof kept);
+        _Pragma("GCC unroll 6") for (int j = 0; many > each && j < each; j++)
+        {
+            w[j] = load(type, b + j * b_row + q * L * bytes);
+            w[j] = last ? keep(w[j], kept) : w[j];
+        }
         _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
         {
             v[i] = load(WIDE, a + i * a_row + q * L);
             v[i] = last ? keep(v[i], kept) : v[i];
+            _Pragma("GCC unroll 6") for (int j = 0; many > each && j < each;
+                                         j++)
+                s[i * each + j][r] =
+                    TN_CPU_FMA_F32(v[i], w[j], s[i * each + j][r]);
         }
-        _Pragma("GCC unroll 6") for (int j = 0; j < each; j++)
+        _Pragma("GCC unroll 6") for (int j = 0; many <= each && j < each; j++)
         {
-            vec_f32 w = load(type, b + j * b_row + q * L * bytes);
-            w = last ? keep(w, kept) : w;
+            w[j] = load(type, b + j * b_row + q * L * bytes);
+            w[j] = last ? keep(w[j], kept) : w[j];
             _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
-                s[i * each + j][q] =
-                    TN_CPU_FMA_F32(v[i], w, s[i * each + j][q]);
+                s[i * each + j][r] =
+                    TN_CPU_FMA_F32(v[i], w[j], s[i * each + j][r]);
         }
     }
 }
@@ -196,17 +223,31 @@ tile(const int many, const int each, const int type, TILE_ARGUMENTS)
                                             -1, -1, -1, -1, -1, -1, -1, -1, -1,
                                             -1};
     const int64_t bytes = type == WIDE ? 4 : 2, rest = k % LANES;
-    vec_f32 s[TILE_A * TILE_B][PARTS];
-    _Pragma("GCC unroll 24") for (int i = 0; i < many * each; i++)
-        _Pragma("GCC unroll 4") for (int q = 0; q < PARTS; q++)
-            s[i][q] = (vec_f32){0};
-    for (int64_t p = 0; p + LANES <= k; p += LANES)
-        add_products(many, each, type, 0, NULL, a + p, a_row, b + p * bytes,
-                     b_row, s);
-    if (rest)
-        add_products(many, each, type, 1, mask + rest, a + k - LANES, a_row,
-                     b + (k - LANES) * bytes, b_row, s);
-    finish(many, each, s, c, c_row, c_step, add);
+    /* vectors of a sum at once */
+    const int parts = many == 1 || PARTS == 1 ? PARTS : PARTS / 2;
+    vec_f32 all[TILE_A * TILE_B][PARTS];
+    _Pragma("GCC unroll 4") for (int q = 0; q < PARTS; q += parts)
+    {
+        vec_f32 s[TILE_A * TILE_B][PARTS];
+        _Pragma("GCC unroll 24") for (int i = 0; i < many * each; i++)
+            _Pragma("GCC unroll 4") for (int r = 0; r < parts; r++)
+                s[i][r] = (vec_f32){0};
+        for (int64_t p = 0; p + LANES <= k; p += LANES)
+            add_products(many, each, q, parts, type, 0, NULL, a + p, a_row,
+                         b + p * bytes, b_row, s);
+        if (rest)
+            add_products(many, each, q, parts, type, 1, mask + rest,
+                         a + k - LANES, a_row, b + (k - LANES) * bytes, b_row,
+                         s);
+        _Pragma("GCC unroll 24") for (int i = 0; i < many * each; i++)
+            _Pragma("GCC unroll 4") for (int r = 0; r < parts; r++)
+                all[i][q + r] = s[i][r];
+        /* Without this, gcc keeps sums of one half in registers that the loop
+         * of the other half needs. */
+        if (parts < PARTS)
+            __asm__ volatile("" : : "r"(all) : "memory");
+    }
+    finish(many, each, all, c, c_row, c_step, add);
 }
 
 typedef void tile_loop(TILE_ARGUMENTS);

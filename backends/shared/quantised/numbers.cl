@@ -39,8 +39,7 @@ TK_KERNEL tn_quantised(TK_G const tk_u32 *b, TK_G tk_f32 *c, TK_WORDS)
         const tk_u32 byte = integers[i * 9 + lane / 4] >> 8 * (lane % 4);
         const tk_i32 q = (tk_i32)(tk_i8)byte - TK_ZERO;
         tk_f32 x = tk_mul_f32(scale[i * 3 + lane / 16], (tk_f32)q);
-        if (TK_HAS_MIN) /* formats without a min: adding 0 would change -0 to
-                           0 */
+        if (TK_HAS_MIN) /* not otherwise: adding 0 would change -0 to 0 */
             x = tk_add_f32(x, scale[i * 3 + 2]);
         out[i * 32] = x;
     }

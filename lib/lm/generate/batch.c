@@ -86,7 +86,8 @@ tn_lm_batch *tn_lm_batch_new_with(tn_lm *lm, int sequences,
         return NULL;
     if (o.block < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "block",
-                                 "%" PRId64 ": expected at least 1", o.block);
+                                 "block is %" PRId64 "; expected at least 1",
+                                 o.block);
         return NULL;
     }
     tn_lm_cache *cache = tn_lm_cache_new(lm, sequences, .dtype = o.cache_dtype);
@@ -313,8 +314,8 @@ static bool check_prompt(const tn_lm *lm, const int64_t *ids, int64_t count,
     if (!s->position_rows || count <= s->positions)
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "count",
-                             "%" PRId64 " tokens: the model has %" PRId64
-                             " positions",
+                             "count is %" PRId64 " tokens; the model has "
+                             "%" PRId64 " positions",
                              count, s->positions);
     return false;
 }
@@ -375,9 +376,9 @@ tn_status tn_lm_batch_remove(tn_lm_batch *batch, int i)
     request *r = request_of(batch, i, call);
     if (!r)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "request",
-                                        "%d: the batch has no such request; it "
-                                        "has had %d", i,
-                                        batch->count);
+                                        "request is %d; the batch has had %d "
+                                        "requests, numbered from 0",
+                                        i, batch->count);
     if (r->end == TN_LM_RUNNING)
         leave(batch, r, TN_LM_CANCELLED);
     return TN_OK;

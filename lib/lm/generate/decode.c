@@ -96,8 +96,8 @@ static bool check_list(tn_lm_cache *cache, const tn_lm_tokens *list, int count)
     bool fine = true;
     if (!list || count < 1) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, list ? "count" : "list",
-                                 "%s: expected at least one sequence",
-                                 list ? "count" : "list is NULL");
+                                 "%s; expected at least one sequence",
+                                 list ? "count is below 1" : "list is NULL");
         return false;
     }
     for (int i = 0; fine && i < count; i++)

@@ -142,10 +142,10 @@ static bool check_texts(const tn_lm *lm, const int64_t *const *ids,
                                  !ids       ? "ids"
                                  : !lengths ? "lengths"
                                             : "count",
-                                 "%s: expected at least one text",
+                                 "%s; expected at least one text",
                                  !ids       ? "ids is NULL"
                                  : !lengths ? "lengths is NULL"
-                                            : "count");
+                                            : "count is below 1");
         return false;
     }
     const tn__lm_spec *s = &lm->spec;

@@ -202,7 +202,8 @@ double tn_lm_score(tn_lm *lm, const int64_t *ids, int64_t count, double *out)
         return NAN;
     if (count < 2) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "count",
-                                 "expected at least two tokens");
+                                 "count is %" PRId64 "; expected at least two "
+                                 "tokens", count);
         return NAN;
     }
     const int64_t vocab = lm->spec.vocab;

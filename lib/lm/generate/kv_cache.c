@@ -68,13 +68,15 @@ tn_lm_cache *tn_lm_cache_new_with(tn_lm *lm, int sequences,
         return NULL;
     if (sequences < 1 || sequences > 65536) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "sequences",
-                                 "%d: expected 1 to 65536", sequences);
+                                 "sequences is %d; expected 1 to 65536",
+                                 sequences);
         return NULL;
     }
     if (o.dtype && o.dtype != TN_F32 && o.dtype != TN_F16 &&
         o.dtype != TN_BF16) {
         tn_error_refuse_argument(TN_ERR_DTYPE, call, "dtype",
-                                 "%s: expected float32, float16 or bfloat16",
+                                 "dtype is %s; expected float32, float16 or "
+                                 "bfloat16",
                                  tn_dtype_name(o.dtype));
         return NULL;
     }
@@ -98,7 +100,7 @@ static tn__lm_sequence *sequence_of(tn_lm_cache *cache, int i, const char *call)
     if (i >= 0 && i < cache->count)
         return &cache->sequence[i];
     tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "i",
-                             "%d: the cache has sequences 0 to %d", i,
+                             "i is %d; the cache has sequences 0 to %d", i,
                              cache->count - 1);
     return NULL;
 }
@@ -138,14 +140,15 @@ static bool read_sizes(const tn_lm_cache *cache, int64_t positions,
     if (positions < 1 || positions > most) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, "positions",
-            "%" PRId64 ": the model allows 1 to %" PRId64, positions, most);
+            "positions is %" PRId64 "; the model allows 1 to %" PRId64,
+            positions, most);
         return false;
     }
     if (prompt < 0 || prompt > positions) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, call, "prompt",
-            "%" PRId64 ": expected at most the %" PRId64 " positions", prompt,
-            positions);
+            "prompt is %" PRId64 "; expected 0 to the %" PRId64 " positions",
+            prompt, positions);
         return false;
     }
     *out = (tn__lm_sequence){.room = (positions + TN__LM_BLOCK - 1) /
@@ -227,19 +230,21 @@ static bool check_fork(tn_lm_cache *cache, int from, int64_t length,
                                  "sequence %d has not begun", from);
     else if (length < 0 || length > source->length || length > sizes->limit)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "length",
-                                 "%" PRId64 ": sequence %d holds %" PRId64
-                                 " tokens, and there is room for %" PRId64,
+                                 "length is %" PRId64 "; sequence %d holds "
+                                 "%" PRId64 " tokens, and there is room for "
+                                 "%" PRId64,
                                  length, from, source->length, sizes->limit);
     else if (sizes->prompt != source->prompt && sizes->prompt < length)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "prompt",
-                                 "%" PRId64 ": expected at least the %" PRId64
-                                 " tokens, or the %" PRId64 " of sequence %d",
-                                 sizes->prompt, length, source->prompt, from);
+                                 "prompt is %" PRId64 "; expected at least the "
+                                 "length, %" PRId64 ", or the prompt of "
+                                 "sequence %d, %" PRId64,
+                                 sizes->prompt, length, from, source->prompt);
     else if (!tn__lm_cache_fits(cache, from, length, sizes->prompt))
         tn_error_refuse_argument(
             TN_ERR_UNSUPPORTED, call, "prompt",
-            "%" PRId64 ": the rotary embedding is scaled by the length of the "
-            "prompt, and sequence %d has one of %" PRId64,
+            "prompt is %" PRId64 ", but sequence %d has a prompt of %" PRId64
+            " tokens, and the rotary embedding is scaled by this length",
             sizes->prompt, from, source->prompt);
     else
         return true;
@@ -297,9 +302,9 @@ tn_status tn_lm_cache_cut(tn_lm_cache *cache, int i, int64_t length)
         return tn_error_code();
     if (length < 0 || length > s->length)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "length",
-                                        "%" PRId64 ": sequence %d holds "
-                                        "%" PRId64 " tokens",
-                                        length, i, s->length);
+                                        "length is %" PRId64 "; expected 0 to "
+                                        "the %" PRId64 " tokens of sequence %d",
+                                        length, s->length, i);
     if (!copy_rows(cache, s, NULL, length, s->length))
         return tn_error_code();
     s->length = length;

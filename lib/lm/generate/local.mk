@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 tenoninclude_HEADERS += include/tenon/chat.h
 libtenon_lm_la_SOURCES += \
 	lib/lm/generate/chat.c \

@@ -92,6 +92,18 @@ static bool refuse(const char *call, const char *argument, const char *why)
     return false;
 }
 
+/* Returns `fine`. If it is false, also records the error that option `argument`
+ * has the value x. */
+static bool check_number(const char *call, const char *argument, double x,
+                         bool fine, const char *expected)
+{
+    if (!fine)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, argument,
+                                 ".%s is %.15g; expected %s", argument, x,
+                                 expected);
+    return fine;
+}
+
 static bool is_token(int64_t id, int64_t vocab)
 {
     return id >= 0 && id < vocab;
@@ -106,40 +118,55 @@ static bool check_lists(const tn_lm_batch_add_options *o, int64_t vocab,
     for (int i = 0; i < o->bias_count; i++)
         if (!is_token(o->bias[i].id, vocab) || isnan(o->bias[i].value) ||
             o->bias[i].value == INFINITY)
-            return refuse(call, "bias",
-                          "expected tokens of the vocabulary and finite values "
-                          "or -INFINITY");
+            return tn_error_refuse_argument(
+                       TN_ERR_ARGUMENT, call, "bias",
+                       ".bias[%d] is token %" PRId64 " with value %g; expected "
+                       "a token below %" PRId64 ", and a finite value or "
+                       "-INFINITY", i, (int64_t)o->bias[i].id,
+                       (double)o->bias[i].value, vocab),
+                   false;
     if (o->stop_count < 0 || (o->stop_count && !o->stop))
         return refuse(call, "stop", "expected both stop and stop_count, or "
                       "neither");
     for (int i = 0; i < o->stop_count; i++)
         if (!o->stop[i].ids || o->stop[i].count < 1)
-            return refuse(call, "stop", "a stop sequence is empty");
+            return tn_error_refuse_argument(
+                       TN_ERR_ARGUMENT, call, "stop",
+                       ".stop[%d] is empty; expected at least one token", i),
+                   false;
     return true;
 }
 
 static bool check(const tn_lm_batch_add_options *o, int64_t vocab,
                   const char *call)
 {
-    if (o->max_tokens < 1 || o->max_tokens > INT32_MAX)
-        return refuse(call, "max_tokens", "expected at least 1");
-    if (!(o->temperature >= 0) || !isfinite(o->temperature))
-        return refuse(call, "temperature", "expected at least 0");
-    if (o->top_k < 0)
-        return refuse(call, "top_k", "expected at least 0, which means no "
-                      "limit");
-    if (!(o->top_p > 0 && o->top_p <= 1))
-        return refuse(call, "top_p", "expected a number above 0, at most 1");
-    if (!(o->min_p >= 0 && o->min_p <= 1))
-        return refuse(call, "min_p", "expected a number from 0 to 1");
-    if (!(o->repetition_penalty > 0) || !isfinite(o->repetition_penalty))
-        return refuse(call, "repetition_penalty", "expected a positive number");
-    if (!isfinite(o->presence_penalty))
-        return refuse(call, "presence_penalty", "expected a finite number");
-    if (!isfinite(o->frequency_penalty))
-        return refuse(call, "frequency_penalty", "expected a finite number");
+    if (!check_number(call, "max_tokens", (double)o->max_tokens,
+                      o->max_tokens >= 1 && o->max_tokens <= INT32_MAX,
+                      "1 to 2147483647") ||
+        !check_number(call, "temperature", o->temperature,
+                      o->temperature >= 0 && isfinite(o->temperature),
+                      "a finite number of at least 0") ||
+        !check_number(call, "top_k", (double)o->top_k, o->top_k >= 0,
+                      "at least 0, which means no limit") ||
+        !check_number(call, "top_p", o->top_p, o->top_p > 0 && o->top_p <= 1,
+                      "a number above 0, at most 1") ||
+        !check_number(call, "min_p", o->min_p, o->min_p >= 0 && o->min_p <= 1,
+                      "a number from 0 to 1") ||
+        !check_number(call, "repetition_penalty", o->repetition_penalty,
+                      o->repetition_penalty > 0 &&
+                          isfinite(o->repetition_penalty),
+                      "a finite number above 0") ||
+        !check_number(call, "presence_penalty", o->presence_penalty,
+                      isfinite(o->presence_penalty), "a finite number") ||
+        !check_number(call, "frequency_penalty", o->frequency_penalty,
+                      isfinite(o->frequency_penalty), "a finite number"))
+        return false;
     if (o->eos != TN_NONE_INT && !is_token(o->eos, vocab))
-        return refuse(call, "eos", "the vocabulary has no such token");
+        return tn_error_refuse_argument(
+                   TN_ERR_ARGUMENT, call, "eos",
+                   ".eos is token %" PRId64 "; the vocabulary has %" PRId64
+                   " tokens", o->eos, vocab),
+               false;
     if (o->eos != TN_NONE_INT && o->ignore_eos)
         return refuse(call, "ignore_eos", "give either eos or ignore_eos, not "
                       "both");

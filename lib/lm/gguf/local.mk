@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 gguf_sources = \
 	lib/lm/gguf/gguf.c lib/lm/gguf/gguf.h \
 	lib/lm/gguf/gguf_parse.c lib/lm/gguf/gguf_parse.h \

@@ -165,9 +165,11 @@ tn_module *tn_lm_experts_with(int64_t hidden, int64_t inner, int count,
     if (wrong) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "lm_experts", wrong,
-            "expected sizes of at least 1, at most 65536 experts, no more of "
-            "them per_token than there are, and an activation of \"silu\", "
-            "\"gelu\", \"gelu_tanh\" or \"relu\"");
+            "hidden is %" PRId64 ", inner %" PRId64 ", experts %d, per_token "
+            "%d and activation \"%.60s\"; expected hidden and inner of at "
+            "least 1, 1 to 65536 experts, 1 <= per_token <= experts, and the "
+            "activation \"silu\", \"gelu\", \"gelu_tanh\" or \"relu\"",
+            hidden, inner, count, per_token, o.activation);
         return NULL;
     }
     tn__lm_spec s = {.family = &tn__lm_qwen3_moe,

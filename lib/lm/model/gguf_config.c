@@ -86,8 +86,17 @@ typedef struct reader {
 
 static bool refuse(const reader *r, const char *name, const char *why)
 {
-    tn_error_refuse_argument(TN_ERR_FORMAT, call, "path", "%s: \"%s\": %s",
+    tn_error_refuse_argument(TN_ERR_FORMAT, call, "path", "%s: \"%s\" %s",
                              tn_gguf_path(r->file), name, why);
+    return false;
+}
+
+static bool refuse_number(const reader *r, const char *name, double value,
+                          const char *expected)
+{
+    tn_error_refuse_argument(TN_ERR_FORMAT, call, "path",
+                             "%s: \"%s\" is %.15g; expected %s",
+                             tn_gguf_path(r->file), name, value, expected);
     return false;
 }
 
@@ -154,7 +163,8 @@ static bool add_value(const reader *r, const char *key_name, const char *name)
         tn__json_add(r->to, values[0] != 0 ? "true" : "false");
     } else if (fine && kind != TN_GGUF_F32 && kind != TN_GGUF_F64) {
         fine = (values[0] >= 0 && values[0] <= INT32_MAX) ||
-               refuse(r, key_name, "expected an integer from 0 to 2147483647");
+               refuse_number(r, key_name, values[0],
+                             "an integer from 0 to 2147483647");
         if (fine)
             add_integer(r, name, (int64_t)values[0]);
     } else if (fine && values[0] - values[0] == 0) {
@@ -162,8 +172,8 @@ static bool add_value(const reader *r, const char *key_name, const char *name)
     } else {
         fine = tn_error() ? false
                           : refuse(r, key_name,
-                                   "expected a finite number, the same for all "
-                                   "layers");
+                                   "is not a finite number that is the same "
+                                   "for all layers");
     }
     free(values);
     return fine;
@@ -193,8 +203,8 @@ static bool add_keys(const reader *r)
             k = find_key(common, name + length + 1);
         if (!k)
             return refuse(r, name,
-                          "this key is not supported, and it may change what "
-                          "the model computes");
+                          "is not supported, and it may change what the model "
+                          "computes");
         if (k->name && !add_value(r, name, k->name))
             return false;
     }
@@ -210,18 +220,18 @@ static bool check_fixed(const reader *r)
     if (has(r, "attention.causal") &&
         (number(r, "attention.causal", 0) != 0) == encoder)
         return refuse(r, full(r, "attention.causal", buffer),
-                      encoder ? "true is not supported"
-                              : "false is not supported");
+                      encoder ? "is true; an encoder supports only false"
+                              : "is false; a decoder supports only true");
     const double pooling = number(r, "pooling_type", 0);
     if (!(pooling >= 0 && pooling <= 3))
-        return refuse(r, full(r, "pooling_type", buffer),
-                      "expected 0 to 3 (none, mean, cls, last)");
+        return refuse_number(r, full(r, "pooling_type", buffer), pooling,
+                             "0 to 3 (none, mean, cls, last)");
     if (!has(r, "tensor_data_layout"))
         return true;
     const char *layout =
         tn_gguf_text(r->file, full(r, "tensor_data_layout", buffer));
     return layout && (strcmp(layout, "Meta AI original pth") == 0 ||
-                      refuse(r, buffer, "expected \"Meta AI original pth\""));
+                      refuse(r, buffer, "is not \"Meta AI original pth\""));
 }
 
 static void add_token(const reader *r, const char *gguf, const char *name)
@@ -263,13 +273,13 @@ static bool add_factors(const reader *r, const char *tensor, const char *name)
     const float *data = tn_gguf_data(r->file, tensor);
     const uint64_t bytes = tn_gguf_data_bytes(r->file, tensor);
     if (tn_gguf_dtype(r->file, tensor) != TN_F32 || !data)
-        return refuse(r, tensor, "expected float32 factors of frequencies");
+        return refuse(r, tensor, "is not a float32 tensor of factors");
     tn__json_add(r->to, ",");
     tn__json_add_text(r->to, name);
     tn__json_add(r->to, ":[");
     for (uint64_t i = 0; i < bytes / sizeof *data; i++) {
         if (!(data[i] > 0) || data[i] - data[i] != 0)
-            return refuse(r, tensor, "a factor is not positive");
+            return refuse(r, tensor, "has a factor that is not positive");
         tn__json_add(r->to, i ? "," : "");
         tn__json_add_real(r->to, (double)data[i]);
     }
@@ -333,7 +343,7 @@ static bool add_rotated_part(const reader *r)
     const double rotated = number(r, "rope.dimension_count", size);
     if (number(r, "attention.value_length", size) != size)
         return refuse(r, "attention.value_length",
-                      "keys and values of different sizes are not supported");
+                      "differs from the size of keys, which is not supported");
     if (rotated != size && size > 0)
         add_real(r,
                  strcmp(r->is->name, "gptneox") == 0 ? "rotary_pct"

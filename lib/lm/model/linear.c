@@ -267,7 +267,8 @@ tn_module *tn_lm_rms_norm_with(int64_t size,
     if (size < 1 || !(o.eps >= 0)) {
         tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "lm_rms_norm", size < 1 ? "size" : "eps",
-            "expected a size of at least 1 and an eps of at least 0");
+            "size is %" PRId64 " and eps %g; expected a size of at least 1 and "
+            "an eps of at least 0", size, o.eps);
         return NULL;
     }
     tn_scope *scope = tn_scope_open();

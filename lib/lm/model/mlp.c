@@ -126,8 +126,10 @@ tn_module *tn_lm_mlp_with(int64_t hidden, int64_t inner,
             activation == TN__LM_ACTIVATIONS   ? "activation"
             : hidden < 1 || hidden > INT32_MAX ? "hidden"
                                                : "inner",
-            "expected sizes of at least 1 and an activation of \"silu\", "
-            "\"gelu\", \"gelu_tanh\" or \"relu\"");
+            "hidden is %" PRId64 ", inner %" PRId64 " and activation "
+            "\"%.60s\"; expected sizes of at least 1, and the activation "
+            "\"silu\", \"gelu\", \"gelu_tanh\" or \"relu\"",
+            hidden, inner, o.activation);
         return NULL;
     }
     tn__lm_spec s = {.family = &tn__lm_llama,

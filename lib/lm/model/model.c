@@ -239,8 +239,8 @@ static bool check_ids(const tn_lm *lm, tn_tensor *ids, tn_tensor *mask,
     }
     if (lm->spec.position_rows && time > lm->spec.positions) {
         tn_error_refuse(TN_ERR_SHAPE, "lm", &(tn_given){"input_ids", ids}, 1,
-                        "%" PRId64 " tokens: the model has %" PRId64
-                        " positions",
+                        "input_ids has %" PRId64 " tokens; the model has "
+                        "%" PRId64 " positions",
                         time, lm->spec.positions);
         return false;
     }

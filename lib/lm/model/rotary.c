@@ -89,7 +89,8 @@ static double yarn_scale(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* Returns the factor by which cos and sin are multiplied. */
+/* Returns the factor by which cos and sin are multiplied (attention
+ * scaling). */
 static double amplitude(const tn__lm_rope *r)
 {
     bool yarn = r->scaling == TN__LM_ROPE_YARN;
@@ -273,10 +274,11 @@ static const tn_module_class rotary_class = {.size = sizeof rotary_class,
 
 TN_OPTIONS_TYPE(tn_lm_rotary, "lm_rotary", "dim", TN_LM_ROTARY_OPTIONS_LIST)
 
-static bool refuse(const char *argument, const char *why)
+static bool refuse(const char *argument, double value, const char *expected)
 {
-    tn_error_refuse_argument(TN_ERR_ARGUMENT, "lm_rotary", argument, "%s: %s",
-                             argument, why);
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, "lm_rotary", argument,
+                             "%s is %.15g; expected %s", argument, value,
+                             expected);
     return false;
 }
 
@@ -284,23 +286,39 @@ static bool check(int64_t dim, const tn_lm_rotary_options *o,
                   tn__lm_scaling scaling)
 {
     if (dim < 2 || dim % 2 || dim > 2 * TN__LM_MAX_FACTORS)
-        return refuse("dim", "expected an even number from 2 to 256");
+        return refuse("dim", (double)dim, "an even number from 2 to 256");
     if (scaling == TN__LM_ROPE_SCALINGS)
-        return refuse("scaling", "expected \"none\", \"linear\", \"dynamic\", "
-                                 "\"yarn\", \"longrope\" or \"llama3\"");
-    if (!(o->base > 0) || !(o->factor > 0) || !isfinite(o->base) ||
-        !isfinite(o->factor))
-        return refuse("factor", "base and factor must be positive");
+        return tn_error_refuse_argument(
+                   TN_ERR_ARGUMENT, "lm_rotary", "scaling",
+                   "scaling is \"%.60s\"; expected \"none\", \"linear\", "
+                   "\"dynamic\", \"yarn\", \"longrope\" or \"llama3\"",
+                   o->scaling),
+               false;
+    if (!(o->base > 0) || !isfinite(o->base))
+        return refuse("base", o->base, "a finite number above 0");
+    if (!(o->factor > 0) || !isfinite(o->factor))
+        return refuse("factor", o->factor, "a finite number above 0");
     if (scaling >= TN__LM_ROPE_DYNAMIC && o->original_positions < 1)
-        return refuse("original_positions", "this scaling needs it");
+        return refuse("original_positions", (double)o->original_positions,
+                      "at least 1 with this scaling");
     if (scaling == TN__LM_ROPE_DYNAMIC && dim < 4)
-        return refuse("dim", "dynamic scaling needs at least 4");
+        return refuse("dim", (double)dim,
+                      "at least 4 with scaling \"dynamic\"");
     if (scaling == TN__LM_ROPE_LONG && (!o->short_factor || !o->long_factor))
-        return refuse("short_factor", "longrope needs short_factor and "
-                                      "long_factor");
+        return tn_error_refuse_argument(
+                   TN_ERR_ARGUMENT, "lm_rotary",
+                   o->short_factor ? "long_factor" : "short_factor",
+                   "%s is NULL; scaling \"longrope\" needs it",
+                   o->short_factor ? "long_factor" : "short_factor"),
+               false;
     if (scaling == TN__LM_ROPE_LLAMA3 &&
         !(o->high_freq_factor > o->low_freq_factor))
-        return refuse("high_freq_factor", "it must be above low_freq_factor");
+        return tn_error_refuse_argument(
+                   TN_ERR_ARGUMENT, "lm_rotary", "high_freq_factor",
+                   "high_freq_factor is %g; expected more than "
+                   "low_freq_factor, %g", o->high_freq_factor,
+                   o->low_freq_factor),
+               false;
     return true;
 }
 

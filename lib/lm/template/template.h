@@ -31,7 +31,8 @@ enum {
 /* ---- values -------------------------------------------------------------- */
 
 typedef enum tn__jinja_kind {
-    TN__JINJA_UNDEFINED, /* text: what is not defined */
+    TN__JINJA_UNDEFINED, /* the undefined value; text: the name or expression
+                            that is not defined */
     TN__JINJA_NONE,
     TN__JINJA_BOOL,
     TN__JINJA_INT,
@@ -186,7 +187,7 @@ void tn__jinja_enter(tn__jinja *j);
 void tn__jinja_leave(tn__jinja *j);
 
 tn__jinja_token *tn__jinja_lex(tn__jinja *j);
-/* The tree of the template j->source. */
+/* Parses j->source and returns its syntax tree. */
 tn__jinja_node *tn__jinja_parse(tn__jinja *j);
 /* Runs a tree with these variables, a dictionary, and returns the text. */
 const tn__jinja_value *tn__jinja_run(tn__jinja *j, const tn__jinja_node *body,
@@ -207,12 +208,12 @@ tn__jinja_value *tn__jinja_list(tn__jinja *j);
 tn__jinja_value *tn__jinja_dict(tn__jinja *j);
 void tn__jinja_append(tn__jinja *j, tn__jinja_value *list,
                       const tn__jinja_value *item);
-/* Sets a member; a new one comes last. */
+/* Sets a member of a dictionary. A new member is appended. */
 void tn__jinja_set(tn__jinja *j, tn__jinja_value *dict,
                    const tn__jinja_value *key, const tn__jinja_value *item);
 void tn__jinja_set_name(tn__jinja *j, tn__jinja_value *dict, const char *key,
                         const tn__jinja_value *item);
-/* NULL if there is none. */
+/* Return the member with this key, or NULL if the dictionary has none. */
 const tn__jinja_value *tn__jinja_get(tn__jinja *j, const tn__jinja_value *dict,
                                      const tn__jinja_value *key);
 const tn__jinja_value *tn__jinja_get_name(const tn__jinja_value *dict,
@@ -224,16 +225,20 @@ bool tn__jinja_is_text(const tn__jinja_value *v, const char *text);
 double tn__jinja_number(const tn__jinja_value *v);
 bool tn__jinja_equal(tn__jinja *j, const tn__jinja_value *a,
                      const tn__jinja_value *b);
-/* Below 0, 0, or above 0. Fails for values that have no order. */
+/* Compares two values as strcmp does: returns a number below 0, 0, or above 0.
+ * Fails for values that have no order. */
 int tn__jinja_order(tn__jinja *j, const tn__jinja_value *a,
                     const tn__jinja_value *b);
-/* Whether `whole` has the item, the key, or the part of a string. */
+/* Returns whether `whole`, a list, a dictionary or a string, contains the item,
+ * the key or the substring. */
 bool tn__jinja_in(tn__jinja *j, const tn__jinja_value *item,
                   const tn__jinja_value *whole);
-/* The items of a list, the keys of a dictionary, the characters of a string; an
- * undefined value has none. Fails for others. */
+/* Returns the items of a list, the keys of a dictionary or the characters of a
+ * string as a list. The list is empty for an undefined value. Fails for other
+ * kinds. */
 const tn__jinja_value *tn__jinja_items(tn__jinja *j, const tn__jinja_value *v);
-/* Elements, members or characters. Fails for values without a length. */
+/* Returns the number of elements, members or characters. Fails for values
+ * without a length. */
 int64_t tn__jinja_length(tn__jinja *j, const tn__jinja_value *v);
 /* Decodes the character at text[*i] of a valid UTF-8 text, and moves *i behind
  * it. */
@@ -247,17 +252,19 @@ const char *tn__jinja_kind_name(const tn__jinja_value *v);
 void tn__jinja_add(tn__jinja *j, tn__jinja_text *to, const char *text,
                    size_t bytes);
 const tn__jinja_value *tn__jinja_text_end(tn__jinja *j, tn__jinja_text *text);
-/* Adds a value as it is printed, or, with `quoted`, as it is in a list. */
+/* Appends the printed form of a value. With `quoted`, appends the form that the
+ * value has within a printed list, in which strings have quotes. */
 void tn__jinja_add_value(tn__jinja *j, tn__jinja_text *to,
                          const tn__jinja_value *v, bool quoted);
-/* A string as it is, another value as it is printed. */
+/* Returns a string unchanged, and for any other value its printed form. */
 const tn__jinja_value *tn__jinja_string(tn__jinja *j,
                                         const tn__jinja_value *v);
 /* Adds a value as Python's json.dumps writes it. indent < 0: in one line. */
 void tn__jinja_add_json(tn__jinja *j, tn__jinja_text *to,
                         const tn__jinja_value *v, int indent, int level,
                         bool sorted, bool ascii);
-/* A value of a JSON text. */
+/* Parses a JSON text and returns its value. `what` names the text in error
+ * messages. */
 const tn__jinja_value *tn__jinja_from_json(tn__jinja *j, const char *text,
                                            const char *what);
 
@@ -277,19 +284,20 @@ typedef struct tn__jinja_arguments {
 void tn__jinja_bind(tn__jinja *j, const char *what, const char *parameters,
                     const tn__jinja_arguments *given,
                     const tn__jinja_value **out);
-/* The value of an integer or a bool. Fails for others; `what` is its name. */
+/* Returns the value of an integer or a bool. Fails for other kinds; `what`
+ * names the value in the message. */
 int64_t tn__jinja_integer_of(tn__jinja *j, const tn__jinja_value *v,
                              const char *what);
 
 /* ---- operators: template_operators.c ------------------------------------- */
 
-/* Returns a + b, a // b and so on. `as` is the operator, except "and" and
- * "or". */
+/* Returns a + b, a // b and so on. `as` is the operator as it is written in a
+ * template, except "and" and "or". */
 const tn__jinja_value *tn__jinja_operate(tn__jinja *j, const char *as,
                                          const tn__jinja_value *a,
                                          const tn__jinja_value *b);
-/* The same for integers. `name` is the operator, with "f" for // and "p" for
- * **. */
+/* Returns the result of an operator for two integers. `name` is the operator;
+ * "f" stands for // and "p" for **. */
 const tn__jinja_value *tn__jinja_integers(tn__jinja *j, char name, int64_t a,
                                           int64_t b);
 /* Returns the integer value of an integer or a bool. */
@@ -304,7 +312,8 @@ const tn__jinja_value *tn__jinja_member(tn__jinja *j,
 /* of[i] */
 const tn__jinja_value *tn__jinja_index(tn__jinja *j, const tn__jinja_value *of,
                                        const tn__jinja_value *i);
-/* of[limit[0]:limit[1]:by], each of which may be NULL. */
+/* Returns the slice of[limit[0]:limit[1]:by]. Each of the bounds may be NULL,
+ * as when it is left out in Python. */
 const tn__jinja_value *
 tn__jinja_slice(tn__jinja *j, const tn__jinja_value *of,
                 const tn__jinja_value *const limit[2],
@@ -342,17 +351,18 @@ const tn__jinja_value *tn__jinja_filter(tn__jinja *j, const char *name,
 bool tn__jinja_test(tn__jinja *j, const char *name, const tn__jinja_value *v,
                     const tn__jinja_arguments *arguments);
 bool tn__jinja_has_filter(const char *name);
-/* A filter with fixed parameters. NULL if there is none with this name. */
+/* Returns the result of a filter whose parameters are fixed, or NULL if there
+ * is none with this name. */
 const tn__jinja_value *
 tn__jinja_fixed_filter(tn__jinja *j, const char *name, const tn__jinja_value *v,
                        const tn__jinja_arguments *given);
-/* The member of v at a path such as "message.role" or 0, for filters that take
- * an attribute. */
+/* Returns the member of v at a path such as "message.role", or 0. Filters that
+ * take an attribute use it. */
 const tn__jinja_value *tn__jinja_attribute(tn__jinja *j,
                                            const tn__jinja_value *v,
                                            const tn__jinja_value *path);
 bool tn__jinja_has_test(const char *name);
-/* Whether values of this kind have the method. */
+/* Returns whether values of this kind have the method. */
 bool tn__jinja_has_method(const tn__jinja_value *self, const char *name);
 const tn__jinja_value *tn__jinja_method(tn__jinja *j,
                                         const tn__jinja_value *self,

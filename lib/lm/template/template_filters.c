@@ -40,7 +40,8 @@ static const value *f_title(tn__jinja *j, const value *v, const value **a)
 static const value *f_replace(tn__jinja *j, const value *v, const value **a)
 {
     if (!a[0] || !a[1])
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "replace needs two strings");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the filter replace needs two strings as arguments");
     return tn__jinja_text_method(j, "replace", v, a, 3);
 }
 
@@ -69,7 +70,8 @@ static const value *f_tojson(tn__jinja *j, const value *v, const value **a)
                        "separators of tojson are not supported");
     if (indent > 32)
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "tojson supports an indent of at most 32");
+                       "the indent of tojson is %lld; at most 32 is supported",
+                       (long long)indent);
     tn__jinja_add_json(j, &text, v, (int)(indent < -1 ? 0 : indent), 0,
                        a[3] && tn__jinja_truth(a[3]),
                        a[0] && tn__jinja_truth(a[0]));
@@ -272,7 +274,8 @@ static const value *f_batch(tn__jinja *j, const value *v, const value **a)
     const int64_t count = a[0] ? tn__jinja_integer_of(j, a[0], "the count") : 0;
     if (count < 1)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "the filter batch needs a positive count");
+                       "the count of the filter batch is %lld; expected at "
+                       "least 1", (long long)count);
     for (size_t i = 0; i < all->count; i++) {
         if (i % (size_t)count == 0)
             tn__jinja_append(j, list, part = tn__jinja_list(j));
@@ -381,7 +384,8 @@ static const value *f_round(tn__jinja *j, const value *v, const value **a)
                        "\"floor\"");
     if (places < 0 || places > 20)
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "round supports 0 to 20 decimal places");
+                       "the precision of round is %lld; 0 to 20 decimal places "
+                       "are supported", (long long)places);
     const double x = tn__jinja_number(v), by = pow(10, (double)places);
     if (ceils || floors)
         return tn__jinja_real(j, (ceils ? ceil(x * by) : floor(x * by)) / by);

@@ -15,7 +15,8 @@ static const value *dict_of(tn__jinja *j, const char *name,
     if (given->count > 1 ||
         (given->count && given->item[0]->kind != TN__JINJA_DICT))
         tn__jinja_fail(j, TN_ERR_UNSUPPORTED,
-                       "%s takes a dictionary or names, nothing else", name);
+                       "the arguments of %s must be one dictionary or named "
+                       "arguments", name);
     for (size_t i = 0; given->count && i < given->item[0]->count; i++)
         tn__jinja_set(j, v, given->item[0]->key[i], given->item[0]->item[i]);
     for (size_t i = 0; i < given->named_count; i++)
@@ -28,7 +29,10 @@ static const value *dict_of(tn__jinja *j, const char *name,
 static const value *range(tn__jinja *j, const tn__jinja_arguments *given)
 {
     if (given->named_count || !given->count || given->count > 3)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "range takes one to three integers");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "range gets %zu arguments, %zu of them named; expected "
+                       "one to three integers without names",
+                       given->count + given->named_count, given->named_count);
     int64_t a[3] = {0, 0, 1};
     for (size_t i = 0; i < given->count; i++)
         a[i] = tn__jinja_integer_of(j, given->item[i], "an argument of range");
@@ -55,7 +59,8 @@ static const value *strftime_now(tn__jinja *j, const value *format)
     if (format->kind != TN__JINJA_TEXT || format->bytes > 100 ||
         strlen(format->text) != format->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "strftime_now needs a string of at most 100 bytes");
+                       "the format of strftime_now must be a string of at most "
+                       "100 bytes");
     /* accepts only conversions that Python has on every machine */
     for (const char *at = format->text; (at = strchr(at, '%'));) {
         at++;
@@ -67,14 +72,16 @@ static const value *strftime_now(tn__jinja *j, const value *format)
         at += *at != '\0';
     }
     if (!localtime_r(&now, &parts))
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "strftime_now: no such time");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "strftime_now: the time %lld is outside the range of the "
+                       "calendar", (long long)now);
     /* the "x" distinguishes an empty result from one that is too long */
     char whole[128];
     snprintf(whole, sizeof whole, "%sx", format->text);
     const size_t bytes = strftime(text, sizeof text, whole, &parts);
     if (!bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "strftime_now: the result is too long");
+                       "strftime_now: the result has more than 510 bytes");
     return tn__jinja_text_of(j, text, bytes - 1);
 }
 

@@ -1,6 +1,5 @@
-/* template_methods.c: methods in chat templates: those of lists and
- * dictionaries, which behave as in Python, and the search for a method by its
- * name. */
+/* template_methods.c: the methods of lists and dictionaries in chat templates,
+ * which behave as in Python, and the search for a method by its name. */
 #include <lm/template/template_methods.h>
 
 #include <string.h>

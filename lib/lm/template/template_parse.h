@@ -89,12 +89,14 @@ static inline void enter(tn__jinja_parser *p)
 /* ---- expressions --------------------------------------------------------- */
 
 tn__jinja_node *tn__jinja_parse_expression(tn__jinja_parser *p);
-/* One expression, or several with commas, which are a tuple. With `with_if`,
- * they may be conditions, "a if b else c". */
+/* Parses one expression, or several separated by commas, which form a tuple.
+ * With `with_if`, each may be a conditional expression, "a if b else c". */
 tn__jinja_node *tn__jinja_parse_tuple(tn__jinja_parser *p, bool with_if);
-/* The arguments of a call of `of`, from the "(" on. */
+/* Parses the arguments of a call, beginning at the "(". The node `of` is the
+ * function that is called. */
 tn__jinja_node *tn__jinja_parse_call(tn__jinja_parser *p, tn__jinja_node *of);
-/* A filter of `of`: its name and arguments, after the "|". */
+/* Parses a filter, beginning after the "|": its name and its arguments. The
+ * node `of` is the value that is filtered. */
 tn__jinja_node *tn__jinja_parse_filter(tn__jinja_parser *p, tn__jinja_node *of);
 
 #endif

@@ -49,7 +49,7 @@ static const value *m_split(tn__jinja *j, const value *self, const value **a)
         return split_blanks(j, self, most);
     if (!by->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "split needs a non-empty separator");
+                       "the separator of split is empty");
     value *list = tn__jinja_list(j);
     tn__jinja_step(j, self->bytes / 64);
     for (size_t at = 0;;) {
@@ -74,7 +74,8 @@ static const value *m_replace(tn__jinja *j, const value *self, const value **a)
     int64_t most = count_argument(j, a[2]);
     tn__jinja_text text = {0};
     if (!old || !new)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "replace needs two strings");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the method replace needs two strings as arguments");
     tn__jinja_step(j, self->bytes / 64);
     for (size_t at = 0; at <= self->bytes;) {
         const char *found = most-- == 0 ? NULL
@@ -116,7 +117,9 @@ static const value *has_any_end(tn__jinja *j, const value *self,
         const value *text =
             tn__jinja_text_argument(j, part, "startswith or endswith");
         if (!text)
-            tn__jinja_fail(j, TN_ERR_ARGUMENT, "startswith needs a string");
+            tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                           "%s needs a string or a list of strings as its "
+                           "argument", front ? "startswith" : "endswith");
         return tn__jinja_bool(has_end(self, text, front));
     }
     for (size_t i = 0; i < part->count; i++)
@@ -141,7 +144,9 @@ static const value *without_end(tn__jinja *j, const value *self,
 {
     part = tn__jinja_text_argument(j, part, "removeprefix or removesuffix");
     if (!part)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "removeprefix needs a string");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "%s needs a string as its argument",
+                       front ? "removeprefix" : "removesuffix");
     const size_t n = has_end(self, part, front) ? part->bytes : 0;
     return tn__jinja_text_of(j, self->text + (front ? n : 0), self->bytes - n);
 }
@@ -199,7 +204,9 @@ static const value *m_count(tn__jinja *j, const value *self, const value **a)
     const value *part = tn__jinja_text_argument(j, a[0], "count");
     int64_t count = 0;
     if (!part || !part->bytes)
-        tn__jinja_fail(j, TN_ERR_ARGUMENT, "count needs a string");
+        tn__jinja_fail(j, TN_ERR_ARGUMENT,
+                       "the argument of count is missing or empty; expected a "
+                       "string of at least one character");
     tn__jinja_step(j, self->bytes / 64);
     for (size_t at = 0;; count++) {
         const char *found = memmem(self->text + at, self->bytes - at,
@@ -273,7 +280,7 @@ static const value *partition(tn__jinja *j, const value *self,
     by = tn__jinja_text_argument(j, by, "partition");
     if (!by || !by->bytes)
         tn__jinja_fail(j, TN_ERR_ARGUMENT,
-                       "partition needs a non-empty separator");
+                       "the separator of partition is missing or empty");
     const int64_t characters = place_in(j, self, by, from_right);
     size_t end = 0;
     for (int64_t i = 0; i < characters; i++)

@@ -59,8 +59,8 @@ static const value *map(tn__jinja *j, const value *v,
     return list;
 }
 
-/* select(test, ...) and selectattr(attribute, test, ...). Without a test,
- * selects what is true. */
+/* The filters select(test, ...) and selectattr(attribute, test, ...). Without a
+ * test they select the values that are true. */
 static const value *pick(tn__jinja *j, const char *filter, const value *v,
                          const tn__jinja_arguments *given)
 {
@@ -90,7 +90,7 @@ static const value *pick(tn__jinja *j, const char *filter, const value *v,
     return list;
 }
 
-/* The filter format(a, b) or format(name=a). */
+/* The filter format: value | format(a, b) or value | format(name=a). */
 static const value *format(tn__jinja *j, const value *v,
                            const tn__jinja_arguments *given)
 {

@@ -1,6 +1,6 @@
-/* template_text.c: strings that grow, and values as text: as they are printed,
- * and as JSON, which is also read. Both have the digits and escapes of
- * Python. */
+/* template_text.c: growing strings, and the conversion of values to text. There
+ * are two forms: the printed form, and JSON, which can also be parsed. Both use
+ * Python's digits and escapes. */
 #include <lm/template/template.h>
 
 #include <inttypes.h>

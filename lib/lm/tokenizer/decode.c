@@ -113,7 +113,8 @@ bool tn__step_decode_byte_level(const tn__step *step, tn__work *work)
     return true;
 }
 
-/* The byte of a token "<0xE4>", or -1. */
+/* Returns the byte that a token such as "<0xE4>" stands for, or -1 if the token
+ * has another form. */
 static int byte_of(const unsigned char *text, size_t count)
 {
     static const char digit[] = "0123456789abcdefABCDEF";

@@ -201,7 +201,8 @@ struct tn__pattern;
 bool tn__patterns_add(const tn__reader *reader,
                       const struct tn__pattern *pattern, tn__steps *steps);
 
-/* The byte for which a character stands in byte-level vocabularies, or -1. */
+/* Returns the byte that a character stands for in byte-level vocabularies, or
+ * -1 if it stands for none. */
 int tn__char_byte(int32_t c);
 
 /* Parses SentencePiece's normalization rules (charsmap.c). */
@@ -224,7 +225,8 @@ typedef enum tn__model_kind {
     TN__BPE,       /* merges are listed */
     TN__RANKS,     /* two tokens merge if their text is a token; the lowest id
                       first: tiktoken */
-    TN__SCORES,    /* likewise; the highest score first: SentencePiece */
+    TN__SCORES,    /* SentencePiece's BPE: likewise merges neighbouring tokens,
+                      the pair whose merged token has the highest score first */
     TN__WORDPIECE,
     TN__WORDLEVEL,
     TN__UNIGRAM
@@ -237,13 +239,16 @@ typedef struct tn__model {
     const char *unk_missing; /* the unknown token that the file names, if it is
                                 not in the vocabulary */
     bool fuse_unk, byte_fallback, whole_words; /* ignore_merges */
-    int32_t byte_id[256]; /* of "<0x00>" or, for RANKS, of the byte; -1 */
+    int32_t byte_id[256]; /* byte_id[b]: id of the token of byte b: "<0x00>" and
+                             so on or, for RANKS, the byte itself. -1 if there
+                             is none */
     const char *prefix, *suffix; /* continuing_subword_prefix,
                                     end_of_word_suffix; or NULL */
     size_t prefix_bytes, suffix_bytes;
     tn__merge *merge;
     size_t merge_mask;
-    int32_t char_id[128]; /* tokens of one ASCII character; -1 */
+    int32_t char_id[128]; /* char_id[c]: id of the token that is the ASCII
+                             character c, or -1 */
     tn__trie trie;        /* WORDPIECE, UNIGRAM */
     uint32_t trie_prefix; /* WORDPIECE: the node after the prefix */
     int64_t most_chars;   /* WORDPIECE: max_input_chars_per_word */

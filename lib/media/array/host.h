@@ -20,7 +20,7 @@ typedef enum tn__array_widen {
     TN__ARRAY_U64  /* uint64, to int64, if the numbers fit */
 } tn__array_widen;
 
-/* Elements in row-major order, as a file describes them. */
+/* Describes the elements of an array in a file. They are in row-major order. */
 typedef struct tn__array_elements {
     tn_dtype dtype;        /* of the tensor */
     tn__array_widen widen;
@@ -29,8 +29,8 @@ typedef struct tn__array_elements {
     const char *what;      /* the file or its member, for messages */
 } tn__array_elements;
 
-/* Makes a tensor of elements in the byte order of the file on the current
- * device. raw, which is from malloc, belongs to the call, also if it fails. */
+/* Makes a tensor on the current device from elements in the byte order of the
+ * file. Takes ownership of raw, which malloc allocated, also on failure. */
 tn_tensor *tn__array_tensor(void *raw, const tn__array_elements *elements,
                             tn_dims_list shape, const char *call);
 
@@ -38,13 +38,14 @@ tn_tensor *tn__array_tensor(void *raw, const tn__array_elements *elements,
 void tn__array_swap(void *data, uint64_t numel, unsigned item);
 bool tn__array_is_little_endian(void);
 
-/* Copies elements from column-major to row-major order, or back. Bits are kept on
- * every device, since no device sees them. */
+/* Copies elements from column-major to row-major order, or back. It runs on the
+ * host and copies bytes, so the bits do not change. */
 void tn__array_reorder(const void *from, void *to, const int64_t *shape,
                        int ndim, size_t item, bool to_row_major);
 
-/* Multiplies sizes. Returns false if one is negative or the product exceeds
- * INT64_MAX. The product with a zero is 0, but the others must fit. */
+/* Multiplies sizes. Returns false if a size is negative or the product exceeds
+ * INT64_MAX. If a size is 0 the product is 0, but the product of the other
+ * sizes must still be at most INT64_MAX. */
 bool tn__array_numel(const int64_t *shape, int ndim, int64_t *out);
 
 /* Makes `device cpu` the current device and returns it, and stores the previous

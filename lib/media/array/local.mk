@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_media_la_SOURCES += lib/media/array/source.c \
 	lib/media/array/source.h lib/media/array/host.c lib/media/array/host.h \
 	lib/media/array/text.c lib/media/array/text.h \
@@ -18,7 +18,8 @@ libtenon_media_la_SOURCES += lib/media/array/source.c \
 	lib/media/array/dlpack_export.c lib/media/array/dlpack_import.c \
 	lib/media/array/dlpack_exchange.c lib/media/array/shards_save.c \
 	lib/media/array/shards_open.c
-# JSON and what it needs: objects of this library, as libtenon-lm has them.
+# The JSON reader and writer are compiled into libtenon-media, because libtenon does
+# not export them.
 libtenon_media_la_SOURCES += lib/base/plain.c lib/base/plain.h \
 	lib/json/json.h lib/json/json_read.c lib/json/json_write.c
 tenoninclude_HEADERS += include/tenon/npy.h include/tenon/torch_file.h \

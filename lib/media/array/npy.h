@@ -4,8 +4,8 @@
 
 #include <media/array/npy_header.h>
 
-/* Makes a tensor of a .npy file that is in memory of tn__array_alloc, which
- * belongs to the call, also if it fails. */
+/* Makes a tensor from a .npy file in memory. Takes ownership of `file`, which
+ * tn__array_alloc allocated, also on failure. */
 tn_tensor *tn__npy_tensor(void *file, uint64_t bytes, tn_dtype view,
                           const char *what, const char *call);
 

@@ -98,22 +98,22 @@ static bool take_word(parser *r, const char *word)
     return true;
 }
 
-/* A string between quotes, of at most room - 1 printable ASCII characters. */
+/* Parses a string in quotes, of at most room - 1 printable ASCII characters. */
 static bool text(parser *r, char *out, size_t room)
 {
     skip_blanks(r);
     if (r->p == r->end || (*r->p != '\'' && *r->p != '"'))
-        return wrong(r, "no string");
+        return wrong(r, "expected a string in quotes");
     const uint8_t quote = *r->p++;
     size_t n = 0;
     for (; r->p < r->end && *r->p != quote; r->p++) {
         if (*r->p < ' ' || *r->p > '~' || *r->p == '\\')
-            return wrong(r, "a character that no dtype contains");
+            return wrong(r, "a character that cannot be part of a dtype");
         if (n + 1 < room)
             out[n++] = (char)*r->p;
     }
     out[n] = 0;
-    return r->p++ < r->end || wrong(r, "a string without end");
+    return r->p++ < r->end || wrong(r, "a string has no closing quote");
 }
 
 static bool size(parser *r, int64_t *out)
@@ -125,12 +125,12 @@ static bool size(parser *r, int64_t *out)
         digits = true;
         if (__builtin_mul_overflow(n, 10, &n) ||
             __builtin_add_overflow(n, *r->p - '0', &n))
-            return wrong(r, "a size above 2^63 - 1");
+            return wrong(r, "a size is above 2^63 - 1");
     }
     if (digits && r->p < r->end && *r->p == 'L') /* NumPy on Python 2 */
         r->p++;
     *out = n;
-    return digits || wrong(r, "no size");
+    return digits || wrong(r, "expected a size");
 }
 
 /* (), (3,) or (3, 4). Sizes beyond TN_MAX_NDIM are counted only. */
@@ -143,7 +143,7 @@ static bool shape(parser *r, tn__npy_header *header)
     while (!take(r, ')')) {
         int64_t dim;
         if (!comma || !size(r, &dim))
-            return wrong(r, "no comma");
+            return wrong(r, "expected a comma");
         if (n < TN_MAX_NDIM)
             header->shape[n] = dim;
         n++;
@@ -259,7 +259,7 @@ static bool literal(parser *r, tn__npy_header *header, char *descr,
     while (!take(r, '}')) {
         char key[16];
         if (!comma)
-            return wrong(r, "no comma");
+            return wrong(r, "expected a comma");
         if (!text(r, key, sizeof key) || !need(r, ':', "no colon"))
             return false;
         int which = strcmp(key, "descr") == 0           ? DESCR
@@ -267,7 +267,8 @@ static bool literal(parser *r, tn__npy_header *header, char *descr,
                     : strcmp(key, "shape") == 0         ? SHAPE
                                                         : 0;
         if (!which || seen & which)
-            return wrong(r, which ? "a repeated key" : "an unknown key");
+            return wrong(r, which ? "a key is given twice"
+                                 : "the key is unknown");
         seen |= which;
         if (which == DESCR) {
             skip_blanks(r);
@@ -278,7 +279,7 @@ static bool literal(parser *r, tn__npy_header *header, char *descr,
         } else if (which == ORDER) {
             header->fortran = take_word(r, "True");
             if (!header->fortran && !take_word(r, "False"))
-                return wrong(r, "neither True nor False");
+                return wrong(r, "expected True or False");
         } else if (!shape(r, header)) {
             return false;
         }

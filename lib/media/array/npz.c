@@ -115,7 +115,8 @@ const char *tn_npz_name(const tn_npz *file, int i)
                : NULL;
 }
 
-/* Finds the array, whose member is its name and ".npy". */
+/* Finds the array. The name of its member in the archive is its name and
+ * ".npy". */
 static const tn__zip_member *find(const tn_npz *file, const char *name)
 {
     const char *const piece[] = {name, ".npy", NULL};

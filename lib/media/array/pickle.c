@@ -169,7 +169,7 @@ static bool push_long(tn__pickle *pickle, int length_bytes)
     return push_int(pickle, (int64_t)n);
 }
 
-/* A double, whose bytes are big-endian. */
+/* Pushes a double, which has 8 bytes in big-endian order. */
 static bool push_real(tn__pickle *pickle)
 {
     const uint8_t *p;

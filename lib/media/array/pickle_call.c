@@ -1,5 +1,6 @@
-/* pickle_call.c: the names to which a pickle of torch.save may refer, and the
- * value that each makes from its arguments.
+/* pickle_call.c: the table of names to which a pickle of torch.save may refer,
+ * and the functions that make a value from the arguments of a call of such a
+ * name.
  *
  * Source: torch/_utils.py and torch/serialization.py of PyTorch 2.15. */
 #include <media/array/pickle_make.h>
@@ -50,10 +51,10 @@ typedef struct tn__pickle_name {
     const tn__torch_dtype *dtype; /* of a dtype or a storage class */
 } name;
 
-/* Those that torch.load(weights_only=True) allows, as far as Tenon has what
- * they make; and NumPy's scalars, collections.defaultdict and frozenset, which
- * are data, too. Pickles of protocol 2 call the module builtins by its old
- * name. */
+/* The names that torch.load(weights_only=True) allows, except those whose
+ * values Tenon does not support. NumPy's scalars, collections.defaultdict and
+ * frozenset are added, because they are data, too. Pickles of protocol 2 use
+ * the old name of the module builtins, __builtin__. */
 #define BUILTIN(name, make)                                                   \
     {"builtins", name, make, false, NULL, NULL},                              \
     {"__builtin__", name, make, false, NULL, NULL}
@@ -68,7 +69,7 @@ static const name names[] = {
     BUILTIN("bytes", tn__pickle_make_bytes),
     BUILTIN("bytearray", tn__pickle_make_bytes),
     BUILTIN("complex", tn__pickle_make_complex),
-    /* what a defaultdict makes for a key that it lacks */
+    /* types that may be the default factory of a defaultdict */
     BUILTIN("list", NULL),
     BUILTIN("dict", NULL),
     BUILTIN("tuple", NULL),
@@ -100,7 +101,7 @@ static const name names[] = {
      false, NULL, NULL},
     {"torch._tensor", "_rebuild_from_type_v2", make_from_type, false, NULL,
      NULL},
-    /* dtypes of which no tensor is read */
+    /* dtypes that a pickle may name, but whose tensors are not read */
     DTYPE("qint8"), DTYPE("qint32"), DTYPE("quint8"), DTYPE("quint4x2"),
     DTYPE("quint2x4"), DTYPE("bits1x8"), DTYPE("bits2x4"), DTYPE("bits4x2"),
     DTYPE("bits8"), DTYPE("bits16"), DTYPE("float4_e2m1fn_x2"),

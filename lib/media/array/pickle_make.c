@@ -1,5 +1,5 @@
-/* pickle_make.c: what names of Python's library and small classes of PyTorch
- * make of the arguments of a call: containers, texts and numbers. */
+/* pickle_make.c: makes the values of calls of names of Python's library and of
+ * small classes of PyTorch: containers, strings and numbers. */
 #include <media/array/pickle_make.h>
 
 #include <stdio.h>
@@ -27,7 +27,8 @@ static bool is_list(const tn__pickle_value *value)
     return value->kind == TN__PICKLE_LIST || value->kind == TN__PICKLE_TUPLE;
 }
 
-/* Copies a list, so that changes of one are not seen in the other. */
+/* Copies a list, so that a later change of one copy does not change the
+ * other. */
 static tn__pickle_value *copy_items(tn__pickle *pickle, tn__pickle_kind kind,
                                     const tn__pickle_value *from)
 {

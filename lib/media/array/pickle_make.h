@@ -1,5 +1,5 @@
-/* pickle_make.h: what the names of the table (pickle_call.c) make of the
- * arguments of a call. */
+/* pickle_make.h: functions that make a value from the arguments of a call. The
+ * table in pickle_call.c refers to them. */
 #ifndef TN_MEDIA_ARRAY_PICKLE_MAKE_H
 #define TN_MEDIA_ARRAY_PICKLE_MAKE_H
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The kinds and sizes that are read. */
+/* Returns whether NumPy's scalars of this kind and size are read. */
 static bool is_known(char kind, unsigned item)
 {
     const bool power = item == 2 || item == 4 || item == 8;
@@ -39,7 +39,7 @@ tn__pickle_value *tn__pickle_make_numpy_dtype(tn__pickle *pickle,
     return value;
 }
 
-/* The state is (version, byte order, ...). */
+/* Reads the state of a dtype, a tuple (version, byte order, ...). */
 bool tn__pickle_numpy_state(tn__pickle *pickle, tn__pickle_value *dtype,
                             const tn__pickle_value *state)
 {

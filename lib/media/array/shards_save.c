@@ -218,7 +218,8 @@ static tn_status remove_stale(const job *j)
         if (is_stale(j, entry->d_name) && status == TN_OK &&
             unlinkat(dirfd(dir), entry->d_name, 0) < 0)
             status = tn_error_refuse_argument(TN_ERR_IO, call, "stem",
-                                              "%s in %s: %s", entry->d_name,
+                                              "%s in %s cannot be removed: %s",
+                                              entry->d_name,
                                               folder, strerror(errno));
     if (dir)
         closedir(dir);

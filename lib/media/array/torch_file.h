@@ -17,7 +17,8 @@ struct tn_torch_file {
     tn__array_source source;
     tn__zip zip;             /* of the new format */
     bool is_zip;
-    bool swapped;            /* elements have the other byte order */
+    bool swapped;            /* the elements are not in the byte order of this
+                                machine */
     const char *folder;      /* the folder within the zip file that contains
                                 data.pkl; PyTorch usually calls it "archive" */
     tn__pickle pickle;       /* owns values, names and storages */

@@ -159,8 +159,8 @@ static tn_status write_file(int fd, tn_torch_file *file, const chosen *c)
 
 /* ---- loading -------------------------------------------------------------- */
 
-/* Replaces the path of the file in memory, with which messages begin, by that of
- * the file. */
+/* For a file in memory, error messages begin with the path of that memory.
+ * Replaces it by the path of the file. */
 static void rename_error(const tn_torch_file *file, const char *path)
 {
     tn_error_rename("module_load", call, "file");

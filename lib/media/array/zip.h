@@ -1,8 +1,9 @@
-/* zip.h: zip archives: reading, for .npz and .pt, and writing.
+/* zip.h: reads zip archives, for .npz and .pt files, and writes them.
  *
- * The directory at the end of an archive is authoritative. Opening an archive
- * checks all of it: names, that members and directory do not overlap, and what
- * they unpack to. Nothing is extracted to the file system. */
+ * The directory at the end of an archive determines its contents. Opening an
+ * archive checks the whole directory: the names, that members do not overlap
+ * each other or the directory, and the unpacked sizes. Nothing is extracted to
+ * the file system. */
 #ifndef TN_MEDIA_ARRAY_ZIP_H
 #define TN_MEDIA_ARRAY_ZIP_H
 
@@ -32,8 +33,9 @@ bool tn__zip_is(const tn__array_source *source, const char *call);
 tn_status tn__zip_open(tn__zip *zip, const tn__array_source *source,
                        const char *call);
 void tn__zip_close(tn__zip *zip);
-/* Returns the member whose name is the pieces together, a list that ends with
- * NULL, or NULL if there is none. Cannot fail. */
+/* Returns the member whose name is the concatenation of the strings in piece, a
+ * list that ends with NULL. Returns NULL if there is no such member. Cannot
+ * fail. */
 const tn__zip_member *tn__zip_find(const tn__zip *zip,
                                    const char *const *piece);
 

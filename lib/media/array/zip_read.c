@@ -141,8 +141,9 @@ static tn_status find_directory(const tn__array_source *source,
 
 /* ---- the directory -------------------------------------------------------- */
 
-/* Replaces the numbers of an entry that are all ones by those of its zip64
- * field, which has only these, in this order. */
+/* Reads the zip64 field of a directory entry. It has the 64-bit value of each
+ * number whose 32-bit field in the entry is 0xffffffff, and of no other, in
+ * this order. */
 static bool read_extra(tn__zip_member *member, const uint8_t *p, size_t bytes)
 {
     uint64_t *const large[] = {&member->bytes, &member->packed_bytes,

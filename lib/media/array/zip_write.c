@@ -44,7 +44,8 @@ static uint64_t capped(uint64_t n)
     return n < large ? n : large;
 }
 
-/* The fields that header and entry share. Flag 0x800: the name is UTF-8. */
+/* Writes the fields that a member's local header and its directory entry have
+ * in common. Flag 0x800 means that the name is UTF-8. */
 static void put_common(record *r, const member *m, bool zip64,
                        size_t extra_bytes)
 {

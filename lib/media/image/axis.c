@@ -1,6 +1,7 @@
-/* axis.c: the weights of interpolation along one axis. They are those of
- * PyTorch's interpolate (align_corners = false), which for antialias are those
- * of Pillow: for a smaller result the filter is stretched by in / out. */
+/* axis.c: the weights of interpolation along one axis. They equal those of
+ * PyTorch's interpolate with align_corners = false. With antialias they equal
+ * Pillow's: if the result is smaller than the input, the filter is stretched by
+ * in / out. */
 #include <media/image/resample.h>
 
 #include <math.h>

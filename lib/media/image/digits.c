@@ -1,4 +1,4 @@
-/* digits.c: the data sets whose files hold all images: MNIST and CIFAR. */
+/* digits.c: data sets whose files contain many images each: MNIST and CIFAR. */
 #include <tenon/image.h>
 
 #include <stdio.h>

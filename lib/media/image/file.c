@@ -10,7 +10,8 @@
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* Where data comes from, for messages. path is NULL for memory. */
+/* Where the data comes from, for error messages: the path of a file, or NULL
+ * for memory. */
 typedef struct origin {
     const char *call, *path;
 } origin;
@@ -213,7 +214,8 @@ static tn_status encode(const tn__image_format *format, const tn_tensor *image,
     return status;
 }
 
-/* Finds the format whose option is given in a call for another format. */
+/* Finds an option that the call gives and that is for another format than the
+ * file's. */
 static tn_status check_needs(const tn_options_type *type, const void *own,
                              bool png)
 {

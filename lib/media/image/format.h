@@ -18,8 +18,8 @@ typedef struct tn__request {
     bool grey;        /* colour is not needed */
     bool keep16;      /* samples of 16 bits are wanted */
     int64_t min_side; /* see tn_image_load */
-    /* Of the tensor that will be made, for the limit: its channels, 0 for those
-     * of the file, and the bytes of an element. */
+    /* About the tensor that will be made, to check the memory limit: its number
+     * of channels (0: as in the file), and the bytes of an element. */
     int channels;
     size_t dtype_bytes;
 } tn__request;

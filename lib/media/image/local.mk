@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 libtenon_media_la_SOURCES += \
 	lib/media/image/image_tensor.c lib/media/image/image_tensor.h \
 	lib/media/image/format.h lib/media/image/format.c \

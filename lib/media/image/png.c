@@ -122,8 +122,8 @@ static int channels_of(const png_job *job)
             png_get_valid(job->png, job->info, PNG_INFO_tRNS));
 }
 
-/* Finds the chunk eXIf, which may stand before or behind the pixels. Each chunk
- * has its length, its name, the data and a checksum. */
+/* Finds the chunk eXIf, which may come before or after the pixels. A chunk
+ * consists of its length, its name, the data and a checksum. */
 static int orientation_of(const unsigned char *data, size_t bytes)
 {
     for (size_t at = 8; bytes - at >= 12;) {

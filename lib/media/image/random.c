@@ -15,8 +15,8 @@ typedef struct draw {
     uint64_t state;
 } draw;
 
-/* The step of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
- * number generators", 2014). */
+/* Returns the next random number: a step of SplitMix64 (Steele, Lea, Flood:
+ * "Fast splittable pseudorandom number generators", 2014). */
 static uint64_t next(draw *d)
 {
     uint64_t z = d->state += 0x9e3779b97f4a7c15;
@@ -154,8 +154,8 @@ static void draw_box(draw *d, const span *s, double area, int64_t *first,
     *second = (int64_t)nearbyint(sqrt(part / ratio));
 }
 
-/* Draws a box within h x w. After ten that do not fit, returns the largest
- * centred one whose ratio is allowed. */
+/* Draws a box within an image of h x w pixels. If ten drawn boxes do not fit,
+ * returns the largest centred box whose aspect ratio is allowed. */
 static tn_dims_list draw_crop(draw *d, const span *s, int64_t h, int64_t w)
 {
     int64_t bh, bw;

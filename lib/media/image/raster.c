@@ -37,8 +37,8 @@ static walk walk_of(const tn__raster *raster, int orientation)
     };
 }
 
-/* Where a channel of the result comes from: a channel of the raster, or one of
- * these. */
+/* Where a channel of the result comes from: the index of a channel of the
+ * raster, or one of these constants. */
 enum { LUMA = -1, OPAQUE = -2 };
 
 static int source_of(int channel, int channels, int from)

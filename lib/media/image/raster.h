@@ -16,8 +16,9 @@ typedef struct tn__layout {
 tn_tensor *tn__raster_to_tensor(const tn__raster *raster,
                                 const tn__layout *layout);
 
-/* Makes a raster of 8 or 16 bits of an image tensor on any device. The caller
- * frees out->data. Errors are those of call, about its argument `image`. */
+/* Converts an image tensor on any device to a raster of 8 or 16 bits. The
+ * caller frees out->data. Error messages name the function `call` and its
+ * argument `image`. */
 tn_status tn__raster_from_tensor(tn__raster *out, const tn_tensor *image,
                                  bool hwc, const char *call);
 

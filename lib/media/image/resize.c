@@ -9,7 +9,8 @@
 static const char *const modes[] = {"nearest", "nearest-exact", "bilinear",
                                     "bicubic", NULL};
 
-/* A resize of one box of an image, of which one part is wanted. */
+/* Resizes the box `from` of an image to height x width pixels, and stores only
+ * the window `part` of the result. */
 typedef struct job {
     const char *call;
     tn__pixels image;
@@ -164,8 +165,8 @@ tn_image_resized_crop_with(tn_tensor *image, tn_dims_list box, int64_t height,
 static const double imagenet_mean[] = {0.485, 0.456, 0.406};
 static const double imagenet_deviation[] = {0.229, 0.224, 0.225};
 
-/* A crop that is larger than the resized image gets borders; that case is left
- * to the separate transforms. */
+/* If a crop is larger than the resized image, the result has borders. This case
+ * is left to the separate transforms. */
 static tn_tensor *prepare_larger(tn_tensor *image,
                                  const tn_image_prepare_options *o,
                                  const double *mean, const double *deviation)

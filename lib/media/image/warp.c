@@ -140,9 +140,11 @@ static bool check_number(const char *call, const char *name, double value)
            tn__check_range(call, name, value, -1e9, 1e9);
 }
 
-/* The size of a rotated image, as torchvision and Pillow compute it: of the
- * corners' bounding box, rounded outward, but not for the last 1e-4. In float32,
- * as torchvision: float64 would be just below an integer more often. */
+/* Computes the size of a rotated image, as torchvision and Pillow do: that of
+ * the bounding box of the rotated corners. Each side of the box is rounded
+ * outward to an integer, unless it exceeds an integer by less than 1e-4. The
+ * computation is in float32, as in torchvision: in float64, corners would more
+ * often be just below an integer. */
 static void expanded(const matrix *r, const tn__pixels *in, int64_t *out_h,
                      int64_t *out_w)
 {

@@ -188,8 +188,8 @@ static tn_status read_csv(tn__curve_list *list, const char *run,
 
 /* ---- files and folders --------------------------------------------------- */
 
-/* A file of this name may be empty: the program that writes it has not written
- * its first record yet. */
+/* An event file may be empty, because the program that writes it has not
+ * written its first record yet. */
 static bool is_event_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -13,7 +13,8 @@ enum { TN__RECORD_HEAD = 12, TN__RECORD_TAIL = 4 };
 /* The largest data of a record that is read or written: 1 GiB. */
 #define TN__RECORD_MAX ((uint64_t)1 << 30)
 
-/* The checksum of records: CRC-32C, rotated and added to a constant. */
+/* Returns the checksum of a record: its CRC-32C, rotated by 15 bits, plus a
+ * constant. */
 uint32_t tn__record_checksum(const void *data, size_t count);
 
 /* Appends one event: the current time, the step, and a Summary message with one

@@ -1,5 +1,5 @@
-/* histogram.c: the distribution of a tensor's elements as an event. The bins
- * are those of torch.utils.tensorboard. */
+/* histogram.c: writes the histogram of a tensor's elements as an event. The
+ * bins are those of torch.utils.tensorboard. */
 #include <media/run/event_file.h>
 
 #include <float.h>

@@ -77,7 +77,8 @@ static void put_escaped(page *p, const char *text)
     }
 }
 
-/* Puts a JavaScript string that may stand within <script>. */
+/* Writes a string as a JavaScript string literal that is safe within
+ * <script>. */
 static void put_quoted(page *p, const char *text)
 {
     put(p, "\"");
@@ -252,8 +253,8 @@ static void put_path(page *p, const plot *g, const line *l, const double *y,
     put(p, "\"/>");
 }
 
-/* Returns the significant digits by which neighbouring ticks differ, at least
- * `least`. */
+/* Returns how many significant digits are needed so that the labels of
+ * neighbouring ticks differ, but not less than `least`. */
 static int digits_of(const axis *a, int least)
 {
     if (a->ticks < 2 || a->log)
@@ -496,7 +497,7 @@ static void put_numbers(page *p, const double *values, int64_t count)
     put(p, "]");
 }
 
-/* The points of a plot, for the script. */
+/* Writes the points of a plot as data for the page's script. */
 static void put_points(page *p, const plot *g)
 {
     PUT(p, "{w:%d,l:%d,r:%d,t:%d,b:%d,x0:%.9g,x1:%.9g,s:[", WIDTH, LEFT,

@@ -163,7 +163,7 @@ static void read_value(event *e, span value)
         e->no_memory = true;
 }
 
-/* The step may come after the summary, so the message is read twice. */
+/* The field `step` may come after the summary, so the message is read twice. */
 static void read_event(event *e, span message)
 {
     field f;

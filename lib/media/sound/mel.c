@@ -87,7 +87,8 @@ static tn_tensor *filters(const char *call, int64_t n_freqs, int64_t n_mels,
     }
     if (n_freqs > (1 << 28) / n_mels) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "n_freqs",
-                                 "%lld x %lld filters are too many",
+                                 "n_freqs is %lld and n_mels %lld; expected "
+                                 "a product of at most 2^28",
                                  (long long)n_freqs, (long long)n_mels);
         return NULL;
     }
@@ -203,12 +204,13 @@ tn_mel_spectrogram_with(tn_tensor *waveform, int64_t sample_rate,
 /* ---- decibels -------------------------------------------------------------------- */
 
 static bool check_number(const char *call, const char *name, double x,
-                         bool fine)
+                         bool fine, const char *expected)
 {
     if (fine && isfinite(x))
         return true;
     tn_error_refuse_argument(TN_ERR_ARGUMENT, call, name,
-                             "%s is %g, which is out of range", name, x);
+                             "%s is %g; expected a finite number%s", name, x,
+                             expected);
     return false;
 }
 
@@ -219,11 +221,13 @@ tn_amplitude_to_db_with(tn_tensor *x, const tn_amplitude_to_db_options *options)
     tn_amplitude_to_db_options o;
     if (tn_options_take(tn_amplitude_to_db_type(), &o, options) < 0 ||
         !tn__sound_check(call, "x", x, 2) ||
-        !check_number(call, "multiplier", o.multiplier, o.multiplier != 0) ||
-        !check_number(call, "amin", o.amin, o.amin > 0) ||
-        !check_number(call, "db_multiplier", o.db_multiplier, true) ||
+        !check_number(call, "multiplier", o.multiplier, o.multiplier != 0,
+                      " other than 0") ||
+        !check_number(call, "amin", o.amin, o.amin > 0, " above 0") ||
+        !check_number(call, "db_multiplier", o.db_multiplier, true, "") ||
         (!tn_is_none_float(o.top_db) &&
-         !check_number(call, "top_db", o.top_db, o.top_db >= 0)))
+         !check_number(call, "top_db", o.top_db, o.top_db >= 0,
+                       " of at least 0")))
         return NULL;
     tn_scope *scope = tn_scope_open();
     tn_tensor *y = tn_mul_scalar(tn_log10(tn_clamp_min_scalar(x, o.amin)),
@@ -244,8 +248,8 @@ tn_tensor *tn_db_to_amplitude(tn_tensor *x, double ref, double power)
 {
     const char *call = "db_to_amplitude";
     if (!tn__sound_check(call, "x", x, 0) ||
-        !check_number(call, "ref", ref, true) ||
-        !check_number(call, "power", power, true))
+        !check_number(call, "ref", ref, true, "") ||
+        !check_number(call, "power", power, true, ""))
         return NULL;
     tn_scope *scope = tn_scope_open();
     /* 10^(x / 10) raised to power is exp(x * power * log(10) / 10) */

@@ -14,7 +14,8 @@ static const char *const methods[] = {"sinc_interp_hann", "sinc_interp_kaiser",
                                       NULL};
 static const double pi = 3.14159265358979323846;
 
-/* The modified Bessel function of order 0, by its power series. */
+/* Returns the modified Bessel function of order 0, computed by its power
+ * series. */
 static double bessel(double x)
 {
     double sum = 1, term = 1;

@@ -25,8 +25,9 @@ int tn__sound_choice(const char *call, const char *argument, const char *text,
 /* Makes a tensor of float64 numbers in dtype on device. */
 tn_tensor *tn__sound_tensor(const double *x, tn_dims_list shape, tn_dtype dtype,
                             tn_device *device);
-/* Returns x with other leading dimensions: those of like, without its last
- * `drop`, followed by those of x from dimension `from` on. */
+/* Reshapes x. The leading dimensions become those of `like`, except its last
+ * `drop` dimensions. The dimensions of x from index `from` to the last follow
+ * unchanged. */
 tn_tensor *tn__sound_unpack(tn_tensor *x, int from, tn_tensor *like, int drop);
 
 #endif

@@ -68,8 +68,8 @@ static void put_sample(const tn__wav_format *f, double x, unsigned char *p)
 
 /* ---- reading ------------------------------------------------------------------ */
 
-/* Stores frames of interleaved samples in out, (channels, total), from frame
- * `at` on. */
+/* Stores interleaved samples in out, (channels, total), beginning at frame
+ * `at`. */
 static void spread(const tn__wav *w, const unsigned char *in, int64_t frames,
                    int64_t at, int64_t total, bool normalize, void *out)
 {

@@ -13,7 +13,7 @@ typedef struct tn__wav_source {
     const char *call, *argument, *name;
 } tn__wav_source;
 
-/* A sample format. dtype: that of its samples as a tensor. */
+/* A sample format. dtype is the dtype of a tensor that has such samples. */
 typedef struct tn__wav_format {
     const char *name;
     int tag, bits;   /* of the fmt chunk */

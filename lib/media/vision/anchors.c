@@ -60,8 +60,8 @@ static bool check_anchors(int64_t rows, int64_t columns, const double *sizes,
         o->strides.dim[1] < 1 || o->strides.dim[0] > 1 << 24 ||
         o->strides.dim[1] > 1 << 24) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "strides",
-                                 "expected two strides, vertical and "
-                                 "horizontal, of 1 to 2^24");
+                                 "strides must be two numbers of 1 to 2^24, "
+                                 "vertical and horizontal");
         return false;
     }
     if (o->dtype != TN_F32 && o->dtype != TN_F64 && o->dtype != TN_F16 &&
@@ -77,7 +77,8 @@ static bool check_anchors(int64_t rows, int64_t columns, const double *sizes,
         rows * columns > (1ll << 40) / each) {
         const char *wrong = rows < 0 || rows > bound ? "rows" : "columns";
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call, wrong,
-                                 "%lld rows and %lld columns are out of range",
+                                 "rows is %lld and columns %lld; expected 0 "
+                                 "to 2^24 each, and at most 2^40 anchors",
                                  (long long)rows, (long long)columns);
         return false;
     }

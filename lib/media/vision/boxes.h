@@ -12,7 +12,7 @@
 /* The dtypes that an argument may have. */
 enum { TN__ANY_NUMBER, TN__FLOATING, TN__INTEGER };
 
-/* An argument of a call, and what it must be. */
+/* An argument of a call, and the shape and dtype that it must have. */
 typedef struct tn__box_rule {
     const char *argument;
     tn_tensor *tensor;
@@ -30,7 +30,7 @@ tn_tensor *tn__box_upcast(tn_tensor *x);
 /* Copies the elements of x to the host as float64, in memory from malloc.
  * Returns NULL with an error. The memory has at least one element. */
 double *tn__box_read(tn_tensor *x);
-/* The same for integers, as int64. */
+/* Returns the elements of an integer tensor as int64, likewise. */
 int64_t *tn__box_read_int(tn_tensor *x);
 /* Makes a tensor of host elements on device. */
 tn_tensor *tn__box_tensor(const void *data, tn_dtype dtype, tn_dims_list shape,

@@ -409,9 +409,9 @@ static bool order_class(group *g)
     return fine;
 }
 
-/* Computes the sums of all classes. each, if not NULL, receives the pairs
- * (label, sum of average precisions) of *out_classes classes; it has room for
- * one per box. */
+/* Computes the sums of all classes. If each is not NULL, stores a pair (label,
+ * sum of average precisions) for each class in it, and the number of classes in
+ * *out_classes. each has room for one pair per box. */
 static tn_status compute(const tn_mean_ap *m, const double *threshold,
                          int count, sums *s, double *each,
                          int64_t *out_classes)

@@ -45,8 +45,8 @@
 DEFINE_OVERLAPS(overlaps_f32, float)
 DEFINE_OVERLAPS(overlaps_f64, double)
 
-/* The largest float that is not above x: a float is above x if and only if it
- * is above this one. */
+/* Returns the largest float r that is not above x. Then a float is above x if
+ * and only if it is above r. */
 static float round_down(double x)
 {
     const float f = (float)x;

@@ -212,8 +212,8 @@ static tn_tensor *multiply(const job *j, tn_tensor *x, bool transposed)
 
 /* ---- roi_align: the operator ---------------------------------------------- */
 
-/* x is (N, C, H, W), or with transposed (K, C, height, width), and the result
- * the other of the two. */
+/* With transposed = false, x is (N, C, H, W) and the result (K, C, height,
+ * width). With transposed = true, it is the other way round. */
 static const char signature[] =
     "media_roi_align(x, boxes, images: int, rows: int, columns: int, "
     "height: int, width: int, scale: float, ratio: int, aligned: bool, "
@@ -448,10 +448,12 @@ static tn_status check_regions(const char *call, tn_tensor *boxes,
         const double *r = j->region + 5 * i;
         for (int k = 0; k < 5; k++)
             if (!(fabs(r[k] * (k ? j->scale : 1)) < 1e9))
-                return refuse_box(call, boxes, i, "has the number", r[k]);
+                return refuse_box(call, boxes, i,
+                                  "has a number that is not finite or too "
+                                  "large:", r[k]);
         if (r[0] != floor(r[0]))
             return refuse_box(call, boxes, i,
-                              "begins with the index of an image, but it is",
+                              "has an image index that is not an integer:",
                               r[0]);
         if (r[0] < 0 || r[0] >= (double)j->images)
             return tn_error_refuse(TN_ERR_INDEX, call, &given, 1,
@@ -470,7 +472,7 @@ static tn_status check_regions(const char *call, tn_tensor *boxes,
         }
         if (terms > MOST_OF_REGION)
             return refuse_box(call, boxes, i,
-                              "reads too many pixels (2^26 is the limit):",
+                              "has an output that reads more than 2^26 pixels:",
                               terms);
     }
     return TN_OK;

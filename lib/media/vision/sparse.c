@@ -92,8 +92,9 @@ bool tn__sparse_transpose(const tn__sparse *m, int64_t columns,
         tn_error_set(TN_ERR_MEMORY, "roi_align: out of memory");
         return false;
     }
-    /* counts the terms of each column; then start[c] is where the next term of
-     * column c goes; at the end it is where column c + 1 begins */
+    /* First counts the terms of each column. Then start[c] becomes the position
+     * at which the next term of column c is stored, and at the end the position
+     * at which column c + 1 begins. */
     memset(out->start, 0, ((size_t)columns + 1) * sizeof *out->start);
     for (int64_t i = 0; i < terms; i++)
         out->start[m->column[i]]++;
@@ -120,7 +121,8 @@ bool tn__sparse_transpose(const tn__sparse *m, int64_t columns,
 
 enum { BUCKETS = 64 };
 
-/* The length to which a row of n terms is padded: 0, 4, 8, 12, 16, 32 ... */
+/* Returns the length to which a row of n terms is padded: 0, 4, 8, 12, 16, 32
+ * and so on. */
 static int64_t padded(int64_t n)
 {
     int64_t length = (n + 3) / 4 * 4;

@@ -70,8 +70,8 @@ static void lists_free(list *l, int count)
     free(l);
 }
 
-/* The result of a scan output after no iterations: an empty first dimension,
- * then the sizes that the subgraph declares. */
+/* Returns the result of a scan output if there are no iterations: the first
+ * dimension has size 0, and the subgraph declares the other sizes. */
 static tn_tensor *empty_list(const tn__onnx_port *port, tn_device *device,
                              int *type)
 {

@@ -28,8 +28,8 @@ static bool read_numbers(tn__onnx_call *c, int attr, int n, int64_t least,
         out[i] = a->ints[i];
         if (out[i] < least || out[i] > INT32_MAX) {
             tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                            "%s[%d] is %lld, which is out of range", a->name, i,
-                            (long long)out[i]);
+                            "%s[%d] is %lld; it must be %lld to 2^31 - 1",
+                            a->name, i, (long long)out[i], (long long)least);
             return false;
         }
     }

@@ -31,7 +31,7 @@ static void constant(tn__onnx_call *c)
                         "the node has no attribute with a value");
     }
     tn_device_set(before);
-    /* large constants are not shapes, so the host does not need them */
+    /* Large constants are never shapes, so the host does not need them. */
     if (x && host != c->device && tn_tensor_numel(x) > 1024)
         x = tn_to(x, c->device);
     c->y[0] = x;

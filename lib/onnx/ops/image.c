@@ -214,7 +214,8 @@ static void non_max_suppression(tn__onnx_call *c)
     const int64_t batch = tn_tensor_size(b, 0), n = tn_tensor_size(b, 1),
                   classes = tn_tensor_size(s, 1);
     most = most < 0 ? 0 : most > n ? n : most;
-    /* the lists below; the sum cannot overflow if each of its terms fits */
+    /* Checks the size of the lists below. If each term is in the allowed range,
+     * the sum cannot overflow. */
     const int64_t corners = tn_tensor_numel(b), scores = tn_tensor_numel(s);
     if (!tn__onnx_fits(c, corners) || !tn__onnx_fits(c, scores) ||
         !tn__onnx_fits(c, n) || !tn__onnx_fits(c, corners + 4 * scores + 6 * n))

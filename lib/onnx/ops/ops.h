@@ -48,9 +48,10 @@ typedef struct tn__onnx_op {
     bool of_shape; /* the results depend only on the shapes of inputs */
     bool random;   /* each run gives other results */
     bool by_data;  /* the shapes of results depend on the elements of inputs */
-    /* How large results can be, which decides whether they are computed when
-     * the model is opened. The default: as the product of the sizes of the
-     * inputs; with `binary`, as these broadcast. */
+    /* How large the results may be. This decides whether they are computed when
+     * the model is opened. By default a result has at most the product of the
+     * sizes of the inputs. With `binary` it has the size to which the inputs
+     * broadcast. */
     bool sums;     /* at most as large as the inputs together */
     bool grows;    /* large by attributes, or by inputs that the host reads; so
                       never computed then */

@@ -53,7 +53,7 @@ static tn_tensor *align_one(tn__onnx_call *c, const align *a, tn_tensor *image,
         if (!(cells < 4096) || !(fabs(start[i]) < 1e9)) {
             tn__onnx_refuse(c, TN_ERR_ARGUMENT,
                             "a region begins at %g and has %g samples in a "
-                            "cell; this is out of range",
+                            "cell; these must be below 1e9 and 4096",
                             start[i], cells);
             return NULL;
         }
@@ -178,8 +178,9 @@ static void cell_range(int64_t i, int64_t cells, int64_t first, int64_t length,
     *to = high < 0 ? 0 : high > size ? size : high;
 }
 
-/* Pools one region of an image (C, H, W) to (C, out[0], out[1]): the largest
- * pixel of each cell, or 0 if no pixel lies in it. */
+/* Pools one region of an image (C, H, W) to (C, out[0], out[1]). An element of
+ * the result is the largest pixel of its cell, or 0 if the cell contains no
+ * pixel. */
 static tn_tensor *pool_one(tn__onnx_call *c, tn_tensor *image,
                            const double *region, double scale,
                            const int64_t *out)
@@ -192,8 +193,8 @@ static tn_tensor *pool_one(tn__onnx_call *c, tn_tensor *image,
                      high = round(region[4 - i] * scale);
         if (!(fabs(low) < 1e9) || !(fabs(high) < 1e9)) {
             tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                            "a region reaches from %g to %g pixels; this is "
-                            "out of range",
+                            "a region reaches from %g to %g pixels; both must "
+                            "be between -1e9 and 1e9",
                             low, high);
             return NULL;
         }

@@ -227,9 +227,11 @@ static void mel_weights(tn__onnx_call *c)
     if (!dtype || bins < 1 || bins > 1 << 16 || length < 1 ||
         length > 1 << 24 || rate < 1 || bins * (length / 2 + 1) > 1 << 26) {
         tn__onnx_refuse(c, TN_ERR_ARGUMENT,
-                        "num_mel_bins is %lld and dft_length %lld, or another "
-                        "input is out of range",
-                        (long long)bins, (long long)length);
+                        "num_mel_bins is %lld, dft_length %lld and sample_rate "
+                        "%lld; expected 1 to 2^16, 1 to 2^24 and at least 1, a "
+                        "matrix of at most 2^26 elements, and a supported "
+                        "output_datatype",
+                        (long long)bins, (long long)length, (long long)rate);
         return;
     }
     const int64_t rows = length / 2 + 1;

@@ -62,9 +62,9 @@ static void split_input(tn__onnx_call *c)
         split(c, tn__onnx_int(c, 0), sizes, count);
 }
 
-/* One dimension of Slice. start and end are as in Python, but a step below 0
- * goes from start down to above end, and a start in front of the first element
- * is that element. */
+/* Slices one dimension, with start and end as in Python. There are two
+ * exceptions for a negative step: elements are taken from start down to the one
+ * after end, and a start before the first element means the first element. */
 static tn_tensor *slice_dim(tn__onnx_call *c, tn_tensor *x, int64_t axis,
                             int64_t start, int64_t end, int64_t step)
 {
@@ -170,8 +170,9 @@ static void tile(tn__onnx_call *c)
         if (repeats.dim[i] < 0 || __builtin_mul_overflow(
                                       to.dim[i], repeats.dim[i], &to.dim[i])) {
             tn__onnx_refuse(c, TN_ERR_SHAPE,
-                            "repeats[%d] is %lld, which is out of range", i,
-                            (long long)repeats.dim[i]);
+                            "repeats[%d] is %lld; it must be at least 0, and "
+                            "the result at most 2^63 - 1 in each dimension",
+                            i, (long long)repeats.dim[i]);
             return;
         }
     if (tn__onnx_may_make(c, to))

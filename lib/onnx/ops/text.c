@@ -8,7 +8,7 @@
 enum { LONGEST, SKIPS, SHORTEST, MODE, COUNTS, INDEXES, POOL, WEIGHTS };
 
 /* Adds 1 to the count of each n-gram of the pool that occurs in x[0..length].
- * `skip` elements lie between two elements of an n-gram. */
+ * Consecutive elements of an n-gram are `skip` + 1 positions apart in x. */
 static void count_grams(const tn__onnx_call *c, const int64_t *x,
                         int64_t length, int64_t n, int64_t skip,
                         const int64_t *pool, int64_t pool_count,

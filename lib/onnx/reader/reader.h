@@ -73,8 +73,8 @@ typedef struct tn__onnx_tensor {
     bool has_raw, is_external;
     tn__onnx_span raw;
     const char *location;
-    int64_t offset, length; /* of the external data, in bytes; length -1 means
-                               the rest of the file */
+    int64_t offset, length; /* position of the external data in bytes; a length
+                               of -1 means the rest of the file */
 } tn__onnx_tensor;
 /* Reads all fields except the data. */
 bool tn__onnx_tensor_read(tn__onnx_reader *r, tn__onnx_span message,

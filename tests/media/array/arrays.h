@@ -37,7 +37,7 @@ static inline const char *in_folder(const char *name)
     return at;
 }
 
-/* The files that make_arrays.py made, unpacked in the build folder. */
+/* Returns the folder in which the files of make_arrays.py are unpacked. */
 static inline const char *golden(const char *name)
 {
     static char path[8][1024];

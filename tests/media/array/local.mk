@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 array_tests = tests/media/array/arrays.h tests/tap.h
 check_PROGRAMS += tests/media/array/test_goldens
 tests_media_array_test_goldens_SOURCES = tests/media/array/test_goldens.c \

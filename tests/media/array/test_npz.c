@@ -217,7 +217,7 @@ static void check_hostile(void)
     refused(TN_ERR_FORMAT, "too short", "are rejected");
 }
 
-/* A member that unpacks to much more than the archive. */
+/* Tests a member that unpacks to much more than the size of the archive. */
 static void check_bombs(void)
 {
     const char *path = in_folder("bomb.npz");

@@ -6,7 +6,8 @@
 
 /* ---- modules -------------------------------------------------------------- */
 
-/* The module whose state_dict is in pt/resnet-*.pt. */
+/* Returns a module with the layers of the one whose state_dict is in
+ * pt/resnet-*.pt. */
 static tn_module *resnet(void)
 {
     tn_module *net = tn_nn_sequential_with(NULL, 0);
@@ -274,7 +275,7 @@ static void check_negative_bit(void)
 
 /* ---- names of the table -------------------------------------------------- */
 
-/* A file of the old format, whose object has this pickle. */
+/* Opens a file of the old format whose object is this pickle. */
 static tn_torch_file *file_of(const void *object, size_t bytes)
 {
     static const char before[] = "\x80\2\x8a\n\x6c\xfc\x9c\x46\xf9\x20\x6a"
@@ -292,7 +293,7 @@ static tn_torch_file *file_of(const void *object, size_t bytes)
 }
 #define FILE_OF(object) file_of(object, sizeof object - 1)
 
-/* A scalar of NumPy, as pickle writes it. */
+/* Opens a file that contains a NumPy scalar, as pickle writes it. */
 static tn_torch_file *scalar(const char *dtype, char order, const void *data,
                              size_t bytes)
 {

@@ -75,8 +75,8 @@ static bool read_cifar(void)
     return tn_dataset_cifar10(root, false);
 }
 
-/* What tn_unpack_limit counts for an image is what decoding it allocates, also
- * if it has few columns, or few rows. */
+/* Checks that tn_unpack_limit counts as many bytes for an image as decoding
+ * allocates, for images of any shape. */
 static void check_memory(int64_t width, int64_t height, const char *name)
 {
     enum { OTHER = 1 << 18 }; /* zlib's window, libpng's structs */

@@ -140,8 +140,8 @@ static uint32_t crc_of(const unsigned char *data, size_t bytes)
     return ~crc;
 }
 
-/* The chunk eXIf with orientation 6, and before it the head that EXIF data has
- * in a JPEG file. */
+/* Tests the chunk eXIf with orientation 6 behind the six bytes with which EXIF
+ * data begins in a JPEG file. */
 static void test_exif_head(void)
 {
     static const unsigned char chunk[] =

@@ -364,7 +364,8 @@ static void test_seeds(tn_tensor *u8)
 
 static void test_distributions(tn_tensor *u8)
 {
-    /* An image whose pixels are their column, and one for rows. */
+    /* Two images: the value of a pixel is its column in one, its row in the
+     * other. */
     unsigned char column[40 * 50], row[40 * 50];
     for (int i = 0; i < 40 * 50; i++) {
         column[i] = (unsigned char)(i % 50);
@@ -386,7 +387,10 @@ static void test_distributions(tn_tensor *u8)
                 x, 1, 50, .mode = "nearest", .scale_min = 0.3);
             tn_tensor_to_array(y, first, 50);
             const int width = first[49] - first[0] + 1;
-            wrong += width < 16 || width > 50; /* sqrt(0.3 * 2000 * 3 / 4) = 21 */
+            wrong += width < 16 || width > 50; /* The smallest width is sqrt(0.3
+                                                  * 2000 * 3 / 4) = 21. The
+                                                  bound 16 leaves room for
+                                                  rounding. */
             y = tn_image_random_erasing(
                 tn_tensor_from_array(row, TN_U8, tn_dims(1, 40, 50)), .p = 0.25,
                 .value = 200);

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 check_PROGRAMS += tests/media/run/test_events tests/media/run/test_curves
 tests_media_run_test_events_SOURCES = tests/media/run/test_events.c
 tests_media_run_test_events_LDADD = $(media_test_libs)

@@ -1,4 +1,4 @@
-# What this room adds to the build: see the head of Makefile.am.
+# Build rules of this folder, in the form that Makefile.am describes.
 check_PROGRAMS += tests/media/sound/test_faults tests/media/sound/test_sound \
 	tests/media/sound/test_wav
 tests_media_sound_test_faults_SOURCES = tests/media/sound/test_faults.c \

@@ -68,7 +68,7 @@ static inline double noise_at(uint32_t i, uint32_t seed, double low,
     return low + (high - low) * (x >> 8) / 16777216.0;
 }
 
-/* A tensor of noise on the current device. */
+/* Returns a tensor of noise on the current device. */
 static inline tn_tensor *noise(tn_dims_list shape, uint32_t seed, double low,
                                double high, tn_dtype dtype)
 {

@@ -1,4 +1,5 @@
-/* test_mean_ap.c: mean average precision equal to that of pycocotools. */
+/* test_mean_ap.c: tests that mean average precision equals that of
+ * pycocotools. */
 #include "stored.h"
 
 #include <tenon/vision.h>

@@ -203,9 +203,9 @@ static void check_numbers(void)
         refused(!tn_roi_align(image, rois, 2, 2, .spatial_scale = -1),
                 TN_ERR_ARGUMENT, "spatial_scale", "a negative scale");
         refused(!tn_roi_align(image, rois, 4096, 4096, .sampling_ratio = 9),
-                TN_ERR_ARGUMENT, "too many pixels", "too many samples");
+                TN_ERR_ARGUMENT, "more than 2^26 pixels", "too many samples");
         refused(!tn_roi_pool(image, rois, 4096, 4096), TN_ERR_ARGUMENT,
-                "too many pixels", "too many cells");
+                "more than 2^26 pixels", "too many cells");
         const float wrong[][5] = {{2, 0, 0, 1, 1}, {-1, 0, 0, 1, 1},
                                   {0.5f, 0, 0, 1, 1}, {0, NAN, 0, 1, 1},
                                   {0, 0, 0, INFINITY, 1}};

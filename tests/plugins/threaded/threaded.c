@@ -33,7 +33,8 @@ struct tn_built {
 /* A position in a queue, which an event recorded. */
 typedef struct mark {
     bool is_reached;
-    int holders; /* number of references: the event's and those of commands */
+    int holders; /* number of references to the event: its owner's, and one for
+                    each command that uses it */
 } mark;
 
 struct tn_event {

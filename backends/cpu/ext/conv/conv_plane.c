@@ -45,6 +45,7 @@ typedef struct plane {
      * then the same for the last block. An unused vector precedes them, because
      * loops read a vector before a mask. */
     char *memory;
+    tn_cpu_epilogue *then; /* a launch over the result of a task, or NULL */
     atomic_int failed;
 } plane;
 
@@ -141,6 +142,11 @@ static void run_task(void *context, int64_t i)
                                         4))[group * args->bias.stride[0]];
         run_plane(p, n / args->groups, group, frame, y, w, bias);
     }
+    if (p->then) {
+        const int64_t from[2] = {first, 0};
+        const int64_t whole[2] = {end, args->out_size[0] * args->out_size[1]};
+        tn__cpu_epilogue_run(p->then, from, whole);
+    }
     for (int64_t t = 0; t < taps && weight; t++) {
         float sum = 0;
         for (int64_t l = 0; l < lanes; l++)
@@ -187,7 +193,7 @@ static bool suits(const tn_conv_args *args)
 
 bool tn__cpu_conv_plane(const tn_conv_args *args,
                         const tn_cpu_conv_routines *routines,
-                        tn_status *status)
+                        tn_cpu_epilogue *then, tn_status *status)
 {
     if (!routines->filter_plane || !suits(args))
         return false;
@@ -202,6 +208,11 @@ bool tn__cpu_conv_plane(const tn_conv_args *args,
     p.block = (rows + blocks - 1) / blocks;
     p.room = conv_round_up(p.block * p.width + 2, MAX_LANES) + READ_BEYOND;
     p.planes_per_task = TASK_WORK / (3 * rows * p.width * args->kernel[0]) + 1;
+    const tn_cpu_epilogue_cut cut = {
+        .blocks = (args->count * args->groups + p.planes_per_task - 1) /
+                  p.planes_per_task,
+        .parts = 1, .ranges = 2, .first = {0, 2}, .whole = 1};
+    p.then = tn__cpu_epilogue_take(then, &cut) ? then : NULL;
     p.memory = tn__cpu_memory_acquire((size_t)(6 * p.room + 2 * MAX_LANES) * 4);
     if (p.memory) {
         char *mask = p.memory + MAX_LANES * 4;

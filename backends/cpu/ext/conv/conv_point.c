@@ -29,6 +29,7 @@ typedef struct point {
     int64_t pixels, cuts;
     const char *bias;
     int64_t bias_step;
+    tn_cpu_epilogue *then; /* a launch over the result of a task, or NULL */
     atomic_int failed;
 } point;
 
@@ -51,6 +52,11 @@ static void run_task(void *context, int64_t i)
             p.n, 1);
     if (!tn__cpu_multiply(&p))
         atomic_store(&t->failed, 1);
+    if (t->then) {
+        const int64_t from[3] = {image, group * p.m, first};
+        const int64_t end[3] = {image + 1, (group + 1) * p.m, first + p.n};
+        tn__cpu_epilogue_run(t->then, from, end);
+    }
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -75,7 +81,7 @@ static bool suits(const tn_conv_args *args)
 
 bool tn__cpu_conv_point(const tn_conv_args *args,
                         const tn_cpu_routines *routines, size_t bytes,
-                        tn_status *status)
+                        tn_cpu_epilogue *then, tn_status *status)
 {
     if (args->kind == TN_CONV_WEIGHT || !suits(args))
         return false;
@@ -109,6 +115,10 @@ bool tn__cpu_conv_point(const tn_conv_args *args,
     t.pixels = conv_round_up(TASK_WORK / (out * in) + MIN_PIXELS, 64);
     t.cuts = (t.product.n + t.pixels - 1) / t.pixels;
     t.pixels = conv_round_up((t.product.n + t.cuts - 1) / t.cuts, 64);
+    const tn_cpu_epilogue_cut cut = {
+        .blocks = args->count * args->groups * t.cuts, .parts = 1,
+        .ranges = 3, .first = {0, 1, 2}, .whole = 3};
+    t.then = tn__cpu_epilogue_take(then, &cut) ? then : NULL;
     tn__cpu_host->parallel_for(args->count * args->groups * t.cuts, run_task,
                                &t);
     *status = atomic_load(&t.failed)

@@ -36,10 +36,11 @@ static void take_forward(convolution *c, const tn_conv_args *args,
     tn__cpu_conv_forward_grid(&c->class[0].grid, args, tap);
 }
 
-/* For INPUT: returns whether, along axis a, the pixels r, r + stride, r + 2 *
- * stride ... of `in` receive a gradient through element k of the window. They
- * do if r + pad - k * dilation is a multiple of the stride. Pixel r + i *
- * stride then receives it from element *at + i of `out`. */
+/* For the gradient of the input (INPUT): returns whether, along axis a, the
+ * pixels r, r + stride, r + 2 * stride ... of `in` receive a gradient through
+ * element k of the window. They do if r + pad - k * dilation is a multiple of
+ * the stride. Pixel r + i * stride then receives it from element *at + i of
+ * `out`. */
 static bool tap_reaches(const tn_conv_args *args, int a, int64_t r, int64_t k,
                         int64_t *at)
 {

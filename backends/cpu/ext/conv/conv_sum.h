@@ -8,9 +8,10 @@
 
 #define TN_CPU_CONV_CLASSES 64 /* maximum number of pixel classes (below) */
 
-/* Pixels that use the same elements of the window (taps). For INPUT, two pixels
- * are in one class if their rows are equal modulo stride[0] and their columns
- * modulo stride[1]. FORWARD has one class. */
+/* Pixels that use the same elements of the window (taps). In the gradient of
+ * the input (INPUT), two pixels are in one class if their rows are equal modulo
+ * stride[0] and their columns modulo stride[1]. The forward convolution
+ * (FORWARD) has one class. */
 typedef struct pixel_class {
     conv_grid grid;
     int64_t first[2]; /* row and column of the class's pixel (0, 0) in the
@@ -57,12 +58,14 @@ typedef struct convolution {
     int64_t width;
     int64_t class_count, tasks;
     pixel_class class[TN_CPU_CONV_CLASSES];
+    tn_cpu_epilogue *then; /* a launch over each image, or NULL */
     atomic_int failed;
 } convolution;
 
-/* Fills in *c for FORWARD or INPUT, and cuts the work into tasks. The caller
- * has set general, routines, bytes and groups, and provides space in tap[] for
- * kernel[0] * kernel[1] taps. */
+/* Fills in *c for the forward convolution (FORWARD) or the gradient of the
+ * input (INPUT), and cuts the work into tasks. The caller has set general,
+ * routines, bytes and groups, and provides space in tap[] for kernel[0] *
+ * kernel[1] taps. */
 void tn__cpu_conv_describe(convolution *c, const tn_conv_args *args,
                            conv_tap *tap);
 /* Returns the bytes of the packed weights of a class of pixels. */

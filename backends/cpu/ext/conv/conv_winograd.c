@@ -172,6 +172,11 @@ static void run_task(void *context, int64_t i)
             write_channel(w, group * w->to_channels + o + c, first, end,
                           sums + c * w->block, sums_plane);
     }
+    for (int64_t t = first; w->then && t < end;) {
+        const tile_run run = winograd_tile_run(w, t, end);
+        tn__cpu_epilogue_image(w->then, run.image, run.count);
+        t += run.count;
+    }
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -261,7 +266,8 @@ static void set_up(winograd *w, const tn_conv_args *args)
 
 bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
-                           conv_choice choice, tn_status *status)
+                           conv_choice choice, tn_cpu_epilogue *then,
+                           tn_status *status)
 {
     if (choice == CONV_DIRECT || !routines->winograd[0] || !suits(args))
         return false;
@@ -277,6 +283,10 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
         return true;
     }
     cut(&w);
+    w.then = tn__cpu_epilogue_take_images(
+                 then, args->count, w.tiles[0] * w.tiles[1] * w.groups)
+                 ? then
+                 : NULL;
     w.filters = tn__cpu_memory_acquire(
         (size_t)(w.groups * w.elements * w.plane) * sizeof *w.filters);
     if (w.filters) {

@@ -38,7 +38,8 @@ typedef struct winograd {
      * channels that are read, weight_to between channels that are written,
      * weight_group between groups. */
     int64_t weight_from, weight_to, weight_group;
-    /* true if filters are rotated by 180 degrees, for INPUT */
+    /* true for the gradient of the input, which rotates filters by 180
+     * degrees */
     bool flipped;
     const float *bias;
     int64_t bias_stride;
@@ -49,6 +50,7 @@ typedef struct winograd {
      * as [strip][channel][STRIP]. */
     int64_t plane;
     float *filters; /* transformed filters: [group][element][plane] */
+    tn_cpu_epilogue *then; /* a launch over each image, or NULL */
     atomic_int failed;
 } winograd;
 

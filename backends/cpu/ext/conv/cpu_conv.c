@@ -187,6 +187,14 @@ static void multiply_rows(block_job *j, const conv_block *block,
         }
 }
 
+/* Runs the launch for the images that a block has finished. */
+static void launch_images(const convolution *c, const conv_block *block)
+{
+    for (int64_t i = 0; c->then && i < block->size[0]; i++)
+        tn__cpu_epilogue_image(c->then, block->first[0] + i,
+                               block->size[1] * block->size[2]);
+}
+
 /* Computes one block for one group of channels. Each lane of a vector holds one
  * channel. */
 static void run_block(convolution *c, const pixel_class *class, int64_t group,
@@ -244,6 +252,7 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
                     to.stride[1]};
     const conv_placement placement = {&to, class->first, c->step, c->bytes};
     tn__cpu_conv_visit_rows(&block, &placement, scatter_rows, &s);
+    launch_images(c, &block);
 }
 
 /* Computes one block for one group of channels. Each lane of a vector holds one
@@ -287,6 +296,7 @@ static void run_strip(convolution *c, const pixel_class *class, int64_t group,
                                 sums + of_panel * strip.pixels * bytes, true);
         to.memory += to.stride[1] * bytes;
     }
+    launch_images(c, &block);
 }
 
 static void run_task(void *context, int64_t i)
@@ -332,7 +342,8 @@ static tn_status out_of_memory(const tn_conv_args *args)
 }
 
 static tn_status run_images(const tn_conv_args *args,
-                            const tn_cpu_routines *general, size_t bytes)
+                            const tn_cpu_routines *general, size_t bytes,
+                            tn_cpu_epilogue *then)
 {
     const tn_cpu_conv_routines *routines = general->conv[conv_type(bytes)];
     convolution c = {.general = general, .routines = routines,
@@ -342,6 +353,10 @@ static tn_status run_images(const tn_conv_args *args,
     if (!tap)
         return out_of_memory(args);
     tn__cpu_conv_describe(&c, args, tap);
+    if (tn__cpu_epilogue_take_images(
+            then, args->count,
+            args->out_size[0] * args->out_size[1] * args->groups))
+        c.then = then;
 
     int64_t room = 0;
     for (int64_t i = 0; i < c.class_count; i++)
@@ -380,7 +395,8 @@ static bool is_mostly_outside(const tn_conv_args *args)
     return reach > 16 * image && reach > 1e6;
 }
 
-static tn_status run(tn_queue *queue, const tn_conv_args *args)
+tn_status tn__cpu_conv_then(tn_queue *queue, const tn_conv_args *args,
+                            tn_cpu_epilogue *then)
 {
     unsigned type = args->out.dtype == TN_F32   ? CPU_F32
                     : args->out.dtype == TN_F64 ? CPU_F64
@@ -404,14 +420,20 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
             TN_CPU_CONV_CLASSES);
     size_t bytes = type == CPU_F32 ? 4 : 8;
     tn_status status;
-    if (tn__cpu_conv_point(args, queue->routines, bytes, &status) ||
-        tn__cpu_conv_plane(args, queue->routines->conv[type], &status) ||
+    if (tn__cpu_conv_point(args, queue->routines, bytes, then, &status) ||
+        tn__cpu_conv_plane(args, queue->routines->conv[type], then,
+                           &status) ||
         (bytes == 4 && tn__cpu_conv_winograd(args, queue->routines,
-                                             queue->conv, &status)))
+                                             queue->conv, then, &status)))
         return status;
     return args->kind == TN_CONV_WEIGHT
                ? tn__cpu_conv_weight(args, queue->routines, bytes)
-               : run_images(args, queue->routines, bytes);
+               : run_images(args, queue->routines, bytes, then);
+}
+
+static tn_status run(tn_queue *queue, const tn_conv_args *args)
+{
+    return tn__cpu_conv_then(queue, args, NULL);
 }
 
 const tn_conv_extension tn__cpu_conv_extension = {

@@ -13,6 +13,7 @@
 #define TN_CPU_CONV_H
 
 #include "../../cpu.h"
+#include "../../epilogue.h"
 
 /* A batch of images in memory. size[] is the height and width. stride[] has the
  * strides of n, c, h and w in elements. */
@@ -252,14 +253,14 @@ tn_status tn__cpu_conv_weight(const tn_conv_args *args,
  * of this method. Otherwise sets *status. */
 bool tn__cpu_conv_point(const tn_conv_args *args,
                         const tn_cpu_routines *routines, size_t bytes,
-                        tn_status *status);
+                        tn_cpu_epilogue *then, tn_status *status);
 
 /* Computes depthwise convolutions of float32 (conv_plane.c). Returns false, and
  * does nothing, if the arguments do not suit this method. Otherwise sets
  * *status. */
 bool tn__cpu_conv_plane(const tn_conv_args *args,
                         const tn_cpu_conv_routines *routines,
-                        tn_status *status);
+                        tn_cpu_epilogue *then, tn_status *status);
 
 /* Computes float32 convolutions with windows of 3 x 3 and 1 x 3 by Winograd's
  * transforms (conv_winograd.c). Returns false, and does nothing, if the
@@ -267,7 +268,8 @@ bool tn__cpu_conv_plane(const tn_conv_args *args,
  * *status. */
 bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
-                           conv_choice choice, tn_status *status);
+                           conv_choice choice, tn_cpu_epilogue *then,
+                           tn_status *status);
 
 /* Describes a tensor (n, c, h, w) as images. size is (h, w). */
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,

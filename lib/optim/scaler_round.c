@@ -1,6 +1,9 @@
-/* scaler_record.c: rounds of a gradient scaler within recorded work (scaler.h). */
+/* scaler_round.c: rounds of a gradient scaler, also within recorded work
+ * (scaler.h). */
 #include <optim/scaler.h>
 
+#include <math.h>
+#include <stdatomic.h>
 #include <tenon/autograd.h>
 #include <tenon/graph.h>
 #include <tenon/ops.h>
@@ -20,6 +23,28 @@ void tn__scaler_set_numbers(tn_grad_scaler *scaler)
 {
     scaler->scale = scaler->state.scale;
     scaler->inverse = (float)(1 / scaler->state.scale);
+}
+
+void tn__scaler_begin_round(tn_grad_scaler *scaler)
+{
+    static _Atomic int64_t rounds;
+    scaler->round = atomic_fetch_add(&rounds, 1) + 1;
+    scaler->has_unscaled = scaler->found_inf = false;
+}
+
+void tn__scaler_update(tn_grad_scaler *scaler)
+{
+    tn_grad_scaler_state *s = &scaler->state;
+    if (scaler->found_inf) {
+        float less = (float)(s->scale * s->backoff_factor);
+        s->scale = (double)less < TN__SCALER_MIN ? TN__SCALER_MIN : (double)less;
+        s->growth_tracker = 0;
+    } else if (++s->growth_tracker == s->growth_interval) {
+        float grown = (float)(s->scale * s->growth_factor);
+        if (isfinite(grown))
+            s->scale = grown;
+        s->growth_tracker = 0;
+    }
 }
 
 /* ---- settling -------------------------------------------------------------- */

@@ -1,0 +1,551 @@
+/* ddp.c: data parallel training: <tenon/parallel.h>.
+ *
+ * A hook of each parameter copies its gradient into a vector that it shares with
+ * others (a pack), as soon as the gradient is complete. In the last shard of a
+ * rank a pack is sent when all its gradients are there, while the backward pass
+ * goes on. Packs are sent in the order of their numbers, which all ranks have in
+ * common: the parameters from the last to the first, as a backward pass finds
+ * them. Two more packs follow: the buffers, and a few numbers about the step. */
+#include <parallel/parallel.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/autograd.h>
+#include <tenon/ops.h>
+#include <tenon/random.h>
+
+/* A parameter, or a buffer of a floating-point dtype, in a pack. */
+typedef struct entry {
+    struct tn_ddp *ddp;
+    tn_tensor *tensor;    /* kept */
+    const char *name;     /* lent by ddp->state */
+    tn_hook *hook;        /* kept; NULL for a buffer */
+    int pack;
+    int64_t offset, numel;
+    bool fired;           /* the gradient of this shard is in the pack */
+    bool used;            /* in a shard of this rank; of a buffer: changed */
+} entry;
+
+typedef struct pack {
+    tn__bucket bucket;
+    int first, count;     /* its entries */
+    int missing;          /* those that have not fired in this shard */
+} pack;
+
+/* A buffer of any dtype, and what it was when the step began. */
+typedef struct saved {
+    tn_tensor *tensor, *before; /* kept */
+} saved;
+
+struct tn_ddp {
+    tn_object object;
+    tn_group *group;      /* kept */
+    tn_parameter_list *state; /* kept */
+    tn__shards shards;
+    bool staging;
+    entry *entry;         /* owned: parameters, then buffers */
+    int entries, parameters;
+    pack *pack;           /* owned: of parameters, then of buffers */
+    int packs, gradient_packs;
+    saved *saved;         /* owned */
+    int saves;
+    tn__bucket facts;     /* used and changed of each entry, and the loss */
+    bool has_facts;
+    double *fact;         /* owned: of the current shard */
+    uint64_t seed, step;
+    tn_rng_state before;  /* of the step */
+    int64_t shard;        /* -1: outside of a step */
+    int next;             /* the next pack of this shard that is closed */
+    double loss;
+};
+
+/* ---- packs ---------------------------------------------------------------- */
+
+static bool is_last(const tn_ddp *ddp)
+{
+    return ddp->shard == ddp->shards.first + ddp->shards.own - 1;
+}
+
+/* The elements of an entry in a vector. */
+static tn_tensor *part(const entry *e, tn_tensor *vector)
+{
+    const tn_dims_list shape = tn_dims_from_array(tn_tensor_shape(e->tensor),
+                                                  tn_tensor_ndim(e->tensor));
+    return tn_view(tn_narrow(vector, 0, e->offset, e->numel), shape);
+}
+
+/* Puts values into the current shard's vector; NULL: zeros. */
+static tn_status put(entry *e, tn_tensor *values)
+{
+    tn_ddp *ddp = e->ddp;
+    tn_status status = TN_OK;
+    TN_NO_GRAD TN_SCOPE(scope) {
+        tn_tensor *to = part(e, tn__bucket_leaf(&ddp->pack[e->pack].bucket,
+                                                ddp->shard));
+        if (!tn_copy_(to, values ? values : tn_full_like(to, 0)))
+            status = tn_error_code();
+    }
+    return status;
+}
+
+static tn_status close_bucket(tn_ddp *ddp, tn__bucket *bucket)
+{
+    if (tn__bucket_add(bucket, ddp->shard) != TN_OK)
+        return tn_error_code();
+    return is_last(ddp) ? tn__bucket_send(bucket) : TN_OK;
+}
+
+/* Closes the packs of gradients that are complete; all of them at the end of a
+ * shard, when what is missing is 0. */
+static tn_status close_packs(tn_ddp *ddp, bool all)
+{
+    for (; ddp->next < ddp->gradient_packs; ddp->next++) {
+        pack *p = &ddp->pack[ddp->next];
+        if (p->missing && !all)
+            return TN_OK;
+        for (int i = p->first; p->missing && i < p->first + p->count; i++)
+            if (!ddp->entry[i].fired && put(&ddp->entry[i], NULL) != TN_OK)
+                return tn_error_code();
+        if (close_bucket(ddp, &p->bucket) != TN_OK)
+            return tn_error_code();
+    }
+    return TN_OK;
+}
+
+/* Makes progress for what was sent. */
+static void poll_packs(tn_ddp *ddp)
+{
+    for (int i = 0; i < ddp->next; i++)
+        if (ddp->pack[i].bucket.work && !tn_work_is_done(ddp->pack[i].bucket.work))
+            return;
+}
+
+static tn_status take_gradient(tn_tensor *x, void *context)
+{
+    entry *e = context;
+    tn_ddp *ddp = e->ddp;
+    if (ddp->shard < 0)
+        return TN_OK; /* a backward pass of its own, outside of a step */
+    if (e->fired)
+        return tn_error_set(
+            TN_ERR_STATE, "ddp_next: a second gradient of %s in one shard: add "
+            "the losses, and call tn_backward once", e->name);
+    if (put(e, tn_tensor_grad(x)) != TN_OK || tn_tensor_set_grad(x, NULL) < 0)
+        return tn_error_code();
+    e->fired = e->used = true;
+    ddp->pack[e->pack].missing--;
+    tn_status status = close_packs(ddp, false);
+    if (is_last(ddp))
+        poll_packs(ddp);
+    return status;
+}
+
+/* ---- shards --------------------------------------------------------------- */
+
+/* A seed of its own for each step and shard (splitmix64 of the three). */
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* Copies the buffers to what they were, or back. */
+static tn_status copy_buffers(tn_ddp *ddp, bool restore)
+{
+    tn_status status = TN_OK;
+    TN_NO_GRAD
+        for (int i = 0; i < ddp->saves && status == TN_OK; i++) {
+            saved *s = &ddp->saved[i];
+            tn_tensor *to = restore ? s->tensor : s->before;
+            if (!tn_copy_(to, restore ? s->before : s->tensor))
+                status = tn_error_code();
+        }
+    return status;
+}
+
+static tn_status begin_shard(tn_ddp *ddp, int64_t shard)
+{
+    ddp->shard = shard;
+    ddp->next = 0;
+    for (int i = 0; i < ddp->packs; i++)
+        ddp->pack[i].missing = ddp->pack[i].count;
+    for (int i = 0; i < ddp->entries; i++)
+        ddp->entry[i].fired = ddp->entry[i].used = false;
+    memset(ddp->fact, 0, sizeof *ddp->fact * (size_t)(ddp->entries + 1));
+    tn_rng_restore((tn_rng_state){
+        .seed = mix(ddp->seed + mix(ddp->step + mix((uint64_t)shard)))});
+    return shard > ddp->shards.first ? copy_buffers(ddp, true) : TN_OK;
+}
+
+static tn_status begin_step(tn_ddp *ddp)
+{
+    ddp->before = tn_rng_snapshot();
+    for (int i = 0; i < ddp->packs; i++)
+        tn__bucket_clear(&ddp->pack[i].bucket);
+    tn__bucket_clear(&ddp->facts);
+    for (int i = 0; i < ddp->parameters; i++)
+        if (tn_tensor_set_grad(ddp->entry[i].tensor, NULL) < 0)
+            return tn_error_code();
+    if (copy_buffers(ddp, false) != TN_OK)
+        return tn_error_code();
+    return begin_shard(ddp, ddp->shards.first);
+}
+
+/* Whether a shard changed a buffer. */
+static bool is_changed(tn_ddp *ddp, const entry *e)
+{
+    for (int i = 0; i < ddp->saves; i++)
+        if (ddp->saved[i].tensor == e->tensor)
+            return tn_item(tn_equal(e->tensor, ddp->saved[i].before)) == 0;
+    return false;
+}
+
+static tn_status end_shard(tn_ddp *ddp)
+{
+    if (close_packs(ddp, true) != TN_OK)
+        return tn_error_code();
+    for (int i = ddp->parameters; i < ddp->entries; i++) {
+        entry *e = &ddp->entry[i];
+        e->used = is_changed(ddp, e);
+        if (put(e, e->tensor) != TN_OK)
+            return tn_error_code();
+    }
+    for (int i = ddp->gradient_packs; i < ddp->packs; i++)
+        if (close_bucket(ddp, &ddp->pack[i].bucket) != TN_OK)
+            return tn_error_code();
+    for (int i = 0; i < ddp->entries; i++)
+        ddp->fact[i] = ddp->entry[i].used;
+    tn_tensor *leaf = tn__bucket_leaf(&ddp->facts, ddp->shard);
+    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 1);
+    if (tn_tensor_set_array(leaf, ddp->fact, bytes) < 0)
+        return tn_error_code();
+    return close_bucket(ddp, &ddp->facts);
+}
+
+/* Takes the mean of a pack to the gradients or buffers of its entries. */
+static tn_status take_mean(tn_ddp *ddp, pack *p)
+{
+    tn_tensor *sum = tn__bucket_sum(&p->bucket);
+    tn_status status = sum ? TN_OK : tn_error_code();
+    if (status == TN_OK)
+        TN_NO_GRAD TN_SCOPE(scope) {
+            tn_tensor *mean =
+                tn_mul_scalar_(sum, 1.0 / (double)ddp->shards.count);
+            for (int i = p->first; mean && i < p->first + p->count; i++) {
+                entry *e = &ddp->entry[i];
+                if (ddp->fact[i] == 0)
+                    continue;
+                tn_tensor *own = part(e, mean);
+                if (!e->hook)
+                    tn_copy_(e->tensor, own);
+                else
+                    tn_tensor_set_grad(
+                        e->tensor, tn_to_dtype(own, tn_tensor_dtype(e->tensor)));
+            }
+            status = tn_error() ? tn_error_code() : TN_OK;
+        }
+    return status;
+}
+
+static tn_status end_step(tn_ddp *ddp)
+{
+    tn_tensor *facts = tn__bucket_sum(&ddp->facts);
+    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 1);
+    if (!facts || tn_tensor_to_array(facts, ddp->fact, bytes) < 0)
+        return tn_error_code();
+    for (int i = 0; i < ddp->packs; i++)
+        if (take_mean(ddp, &ddp->pack[i]) != TN_OK)
+            return tn_error_code();
+    ddp->loss = ddp->fact[ddp->entries] / (double)ddp->shards.count;
+    ddp->step++;
+    return TN_OK;
+}
+
+/* ---- making it ------------------------------------------------------------ */
+
+static void release(void *object)
+{
+    tn_ddp *ddp = object;
+    for (int i = 0; i < ddp->entries; i++) {
+        if (ddp->entry[i].hook)
+            tn_hook_remove(ddp->entry[i].hook);
+        tn_drop(ddp->entry[i].hook);
+        tn_drop(ddp->entry[i].tensor);
+    }
+    for (int i = 0; i < ddp->packs; i++)
+        tn__bucket_fini(&ddp->pack[i].bucket);
+    if (ddp->has_facts)
+        tn__bucket_fini(&ddp->facts);
+    for (int i = 0; i < ddp->saves; i++) {
+        tn_drop(ddp->saved[i].tensor);
+        tn_drop(ddp->saved[i].before);
+    }
+    free(ddp->entry);
+    free(ddp->pack);
+    free(ddp->saved);
+    free(ddp->fact);
+    tn_drop(ddp->state);
+    tn_drop(ddp->group);
+}
+
+static const tn_object_class ddp_class = {.size = sizeof ddp_class,
+                                          .name = "data parallel model",
+                                          .bytes = sizeof(tn_ddp),
+                                          .release = release};
+
+static bool is_listed(const tn_parameter_list *list, const tn_tensor *x)
+{
+    for (int i = 0; i < tn_parameters_count(list); i++)
+        if (tn_parameters_at(list, i) == x)
+            return true;
+    return false;
+}
+
+static entry *add_entry(tn_ddp *ddp, tn_tensor *x, const char *name)
+{
+    entry *e = &ddp->entry[ddp->entries++];
+    *e = (entry){.ddp = ddp, .tensor = tn_keep(x), .name = name,
+                 .numel = tn_tensor_numel(x)};
+    return e;
+}
+
+/* Fills the entries: parameters from the last to the first, then buffers. */
+static tn_status find_entries(tn_ddp *ddp, tn_module *net)
+{
+    tn_parameter_list *parameters = tn_parameters(net);
+    const int count = tn_parameters_count(ddp->state);
+    for (int i = count; i-- > 0;) {
+        tn_tensor *x = tn_parameters_at(ddp->state, i);
+        if (!is_listed(parameters, x) || !tn_tensor_requires_grad(x))
+            continue;
+        entry *e = add_entry(ddp, x, tn_parameters_name(ddp->state, i));
+        e->hook = tn_keep(
+            tn_tensor_register_post_accumulate_grad_hook(x, take_gradient, e));
+        if (!e->hook)
+            return tn_error_code();
+    }
+    ddp->parameters = ddp->entries;
+    for (int i = 0; i < count; i++) {
+        tn_tensor *x = tn_parameters_at(ddp->state, i);
+        if (is_listed(parameters, x))
+            continue;
+        saved *s = &ddp->saved[ddp->saves++];
+        *s = (saved){tn_keep(x), tn_keep(tn_clone(x))};
+        if (!s->before)
+            return tn_error_code();
+        if (tn_dtype_is_floating(tn_tensor_dtype(x)))
+            add_entry(ddp, x, tn_parameters_name(ddp->state, i));
+    }
+    if (ddp->parameters)
+        return TN_OK;
+    return tn_error_refuse_argument(TN_ERR_ARGUMENT, "ddp_new", "net",
+                                    "no parameter of net requires a gradient");
+}
+
+/* Sums of half types are float32, on all ranks and within one. */
+static tn_dtype sum_dtype(const tn_tensor *x)
+{
+    return tn_tensor_dtype(x) == TN_F64 ? TN_F64 : TN_F32;
+}
+
+/* Whether an entry goes into the pack of the one before it. */
+static bool joins(const tn_ddp *ddp, const pack *p, int i, int64_t bucket_bytes)
+{
+    const tn_tensor *x = ddp->entry[i].tensor;
+    const tn__bucket *b = &p->bucket;
+    return i != ddp->parameters && b->device == tn_tensor_device(x) &&
+           b->dtype == sum_dtype(x) &&
+           (b->numel + ddp->entry[i].numel) * (int64_t)tn_dtype_bytes(b->dtype) <=
+               bucket_bytes;
+}
+
+static tn_status make_packs(tn_ddp *ddp, int64_t bucket_bytes)
+{
+    for (int i = 0; i < ddp->entries; i++) {
+        entry *e = &ddp->entry[i];
+        pack *p = ddp->packs ? &ddp->pack[ddp->packs - 1] : NULL;
+        if (!p || !joins(ddp, p, i, bucket_bytes)) {
+            char label[64];
+            snprintf(label, sizeof label, "bucket %d (%.40s)", ddp->packs,
+                     e->name);
+            p = &ddp->pack[ddp->packs++];
+            p->first = i;
+            if (tn__bucket_init(&p->bucket, ddp->group, &ddp->shards,
+                                tn_tensor_device(e->tensor), sum_dtype(e->tensor),
+                                0, label, ddp->staging) != TN_OK)
+                return tn_error_code();
+            if (i < ddp->parameters)
+                ddp->gradient_packs = ddp->packs;
+        }
+        e->pack = ddp->packs - 1;
+        e->offset = p->bucket.numel;
+        p->bucket.numel += e->numel;
+        p->count++;
+    }
+    tn_device *cpu = tn_device_open("cpu");
+    if (!cpu || tn__bucket_init(&ddp->facts, ddp->group, &ddp->shards, cpu, TN_F64,
+                                ddp->entries + 1, "facts of the step",
+                                false) != TN_OK)
+        return tn_error_code();
+    ddp->has_facts = true;
+    return TN_OK;
+}
+
+/* All ranks get what rank 0 has, and its seed. */
+static tn_status agree(tn_ddp *ddp)
+{
+    tn_status status = TN_OK;
+    TN_NO_GRAD TN_SCOPE(scope) {
+        for (int i = 0; i < tn_parameters_count(ddp->state) && status == TN_OK;
+             i++)
+            status = tn_dist_broadcast(tn_parameters_at(ddp->state, i), 0,
+                                       ddp->group, .staging = ddp->staging,
+                                       .label = tn_parameters_name(ddp->state, i));
+        int64_t seed = (int64_t)tn_rng_snapshot().seed;
+        tn_device *before = tn_device_current();
+        tn_device_set(tn_device_open("cpu"));
+        tn_tensor *x = tn_tensor_from_array(&seed, TN_I64, tn_dims(1));
+        tn_device_set(before);
+        if (status == TN_OK)
+            status = tn_dist_broadcast(x, 0, ddp->group, .label = "seed");
+        if (status == TN_OK)
+            status = tn_tensor_to_array(x, &seed, sizeof seed);
+        ddp->seed = (uint64_t)seed;
+    }
+    return status;
+}
+
+TN_OPTIONS_TYPE(tn_ddp_new, "ddp_new", "net, group", TN_DDP_NEW_OPTIONS_LIST)
+
+static bool check_options(const tn_ddp_new_options *o, tn_group *group)
+{
+    const int size = tn_group_size(group);
+    if (size && (o->shards < 0 || o->shards > 65536 || o->shards % size))
+        tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, "ddp_new", "shards", ".shards is %" PRId64
+            ": expected a multiple of the %d ranks, at most 65536", o->shards,
+            size);
+    else if (o->bucket_bytes < 1)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "ddp_new", "bucket_bytes",
+                                 ".bucket_bytes is %" PRId64
+                                 ": expected at least 1", o->bucket_bytes);
+    else
+        return true;
+    return false;
+}
+
+static tn_status build(tn_ddp *ddp, tn_module *net, int64_t bucket_bytes)
+{
+    ddp->state = tn_keep(tn_module_state(net));
+    const size_t room = (size_t)tn_parameters_count(ddp->state) + 1;
+    ddp->entry = calloc(room, sizeof *ddp->entry);
+    ddp->pack = calloc(room, sizeof *ddp->pack);
+    ddp->saved = calloc(room, sizeof *ddp->saved);
+    ddp->fact = calloc(room, sizeof *ddp->fact);
+    if (!ddp->state || !ddp->entry || !ddp->pack || !ddp->saved || !ddp->fact)
+        return tn_error_set(TN_ERR_MEMORY, "ddp_new: out of memory");
+    tn_status status = agree(ddp);
+    if (status == TN_OK)
+        status = find_entries(ddp, net);
+    return status == TN_OK ? make_packs(ddp, bucket_bytes) : status;
+}
+
+tn_ddp *tn_ddp_new_with(tn_module *net, tn_group *group,
+                        const tn_ddp_new_options *options)
+{
+    tn_ddp_new_options o;
+    if (tn_options_take(tn_ddp_new_type(), &o, options) < 0 ||
+        !tn_object_check_kind(net, "module", "ddp_new", "net"))
+        return NULL;
+    if (!tn_group_size(group)) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "ddp_new", "group",
+                                 "group is %s", group ? "no group" : "NULL");
+        return NULL;
+    }
+    if (!check_options(&o, group))
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    tn_ddp *ddp = tn_object_new(&ddp_class, 0);
+    if (!ddp) {
+        tn_scope_close(scope);
+        return NULL;
+    }
+    ddp->group = tn_keep(group);
+    ddp->staging = o.staging;
+    ddp->shard = -1;
+    ddp->loss = NAN;
+    tn__shards_init(&ddp->shards, o.shards ? o.shards : tn_group_size(group),
+                    group);
+    if (build(ddp, net, o.bucket_bytes) != TN_OK)
+        ddp = NULL;
+    return tn_scope_result(scope, ddp);
+}
+
+/* ---- the loop ------------------------------------------------------------- */
+
+/* Leaves the step. If it has failed, the barrier is refused, and tells the other
+ * ranks why. */
+static bool leave(tn_ddp *ddp)
+{
+    if (tn_error())
+        (void)tn_dist_barrier(ddp->group);
+    if (ddp->shard >= 0)
+        tn_rng_restore(ddp->before);
+    ddp->shard = -1;
+    return false;
+}
+
+bool tn_ddp_next(tn_ddp *ddp)
+{
+    if (!tn_object_check(ddp, &ddp_class, "ddp_next", "ddp"))
+        return false;
+    if (tn_error())
+        return leave(ddp);
+    bool more = false;
+    TN_SCOPE(scope) {
+        if (ddp->shard < 0)
+            more = begin_step(ddp) == TN_OK;
+        else if (end_shard(ddp) == TN_OK && !is_last(ddp))
+            more = begin_shard(ddp, ddp->shard + 1) == TN_OK;
+        else if (!tn_error())
+            end_step(ddp);
+    }
+    return more ? true : leave(ddp);
+}
+
+int64_t tn_ddp_shard(const tn_ddp *ddp)
+{
+    return tn_object_is(ddp, &ddp_class) ? ddp->shard : -1;
+}
+
+int64_t tn_ddp_shards(const tn_ddp *ddp)
+{
+    return tn_object_is(ddp, &ddp_class) ? ddp->shards.count : 0;
+}
+
+tn_status tn_ddp_note(tn_ddp *ddp, tn_tensor *loss)
+{
+    if (!tn_object_check(ddp, &ddp_class, "ddp_note", "ddp") ||
+        !tn_object_check_kind(loss, "tensor", "ddp_note", "loss"))
+        return tn_error_code();
+    if (ddp->shard < 0)
+        return tn_error_refuse_argument(TN_ERR_STATE, "ddp_note", NULL,
+                                        "no shard was begun: call it after "
+                                        "tn_ddp_next has returned true");
+    const bool pending = tn_error() != NULL;
+    double value = tn_item(loss);
+    if (tn_error() && !pending)
+        return tn_error_code();
+    ddp->fact[ddp->entries] += value;
+    return TN_OK;
+}
+
+double tn_ddp_loss(const tn_ddp *ddp)
+{
+    return tn_object_is(ddp, &ddp_class) ? ddp->loss : NAN;
+}

@@ -1,0 +1,17 @@
+# What this room adds to the build: see the head of Makefile.am. Programs here link
+# libtenon-parallel.la, as a user's program does.
+check_PROGRAMS += tests/dist/test_collectives
+tests_dist_test_collectives_SOURCES = tests/dist/test_collectives.c \
+	tests/dist/ranks.h
+tests_dist_test_collectives_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_faults
+tests_dist_test_faults_SOURCES = tests/dist/test_faults.c tests/dist/ranks.h
+tests_dist_test_faults_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_ddp
+tests_dist_test_ddp_SOURCES = tests/dist/test_ddp.c tests/dist/ranks.h
+tests_dist_test_ddp_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_calls
+tests_dist_test_calls_SOURCES = tests/dist/test_calls.c
+tests_dist_test_calls_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+dist_check_SCRIPTS += tests/dist/test_run.sh
+EXTRA_DIST += tests/dist/README.md

@@ -1,0 +1,165 @@
+/* test_calls.c: what all functions of libtenon-parallel have in common: NULL,
+ * objects of another kind, a pending error, and numbers at the ends of their
+ * types. Alone: a job of one rank. */
+#include "tap.h"
+
+#include <stdint.h>
+#include <tenon/parallel.h>
+#include <tenon/tenon.h>
+
+static tn_group *world;
+static tn_tensor *x;
+static tn_module *net;
+
+/* ---- NULL and other kinds ------------------------------------------------- */
+
+/* Each call with one wrong object. bad: NULL, or a scope's tensor where a group,
+ * a module or a handle is expected. */
+static void check_object(const char *name, bool failed)
+{
+    const bool named = tn_error() && strstr(tn_error(), name) == tn_error();
+    ok(failed && named, "%s refuses it", name);
+    if (!named)
+        note("%s", tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+}
+#define REFUSES(name, call, fails)                                            \
+    do {                                                                      \
+        tn_error_clear();                                                     \
+        check_object(name, (call)fails);                                      \
+    } while (0)
+
+static void check_bad(void *bad)
+{
+    tn_group *group = bad;
+    REFUSES("dist_all_reduce", tn_dist_all_reduce(x, group), < 0);
+    REFUSES("dist_broadcast", tn_dist_broadcast(x, 0, group), < 0);
+    REFUSES("dist_reduce_scatter", tn_dist_reduce_scatter(x, group), == NULL);
+    REFUSES("dist_all_gather", tn_dist_all_gather(x, group), == NULL);
+    REFUSES("dist_all_to_all", tn_dist_all_to_all(x, group), == NULL);
+    REFUSES("dist_send", tn_dist_send(x, 0, group), < 0);
+    REFUSES("dist_recv", tn_dist_recv(x, 0, group), < 0);
+    REFUSES("dist_barrier", tn_dist_barrier(group), < 0);
+    REFUSES("group_split", tn_group_split(group, 0), == NULL);
+    REFUSES("ddp_new", tn_ddp_new(net, group), == NULL);
+    REFUSES("ddp_new", tn_ddp_new(bad, world), == NULL);
+    REFUSES("work_wait", tn_work_wait(bad), < 0);
+    REFUSES("ddp_next", tn_ddp_next(bad), == false);
+    REFUSES("ddp_note", tn_ddp_note(bad, x), < 0);
+    tn_tensor *tensor = bad == x ? (void *)net : bad;
+    REFUSES("dist_all_reduce", tn_dist_all_reduce(tensor, world), < 0);
+    REFUSES("dist_broadcast", tn_dist_broadcast(tensor, 0, world), < 0);
+    REFUSES("dist_reduce_scatter", tn_dist_reduce_scatter(tensor, world), == NULL);
+    REFUSES("dist_all_gather", tn_dist_all_gather(tensor, world), == NULL);
+    REFUSES("dist_all_to_all", tn_dist_all_to_all(tensor, world), == NULL);
+    REFUSES("dist_send", tn_dist_send(tensor, 0, world), < 0);
+    REFUSES("dist_recv", tn_dist_recv(tensor, 0, world), < 0);
+    is_int(tn_group_rank(bad), -1, "no rank");
+    is_int(tn_group_size(bad), 0, "no size");
+    is_int(tn_group_world_rank(bad, 0), -1, "no rank in the job");
+    ok(tn_work_is_done(bad), "nothing to wait for");
+    is_int(tn_ddp_shard(bad), -1, "no shard");
+    is_int(tn_ddp_shards(bad), 0, "no shards");
+    ok(isnan(tn_ddp_loss(bad)), "no loss");
+    ok(!tn_error(), "attributes record no error");
+}
+
+/* ---- a pending error ------------------------------------------------------ */
+
+static void pend(void)
+{
+    tn_error_clear();
+    tn_error_set(TN_ERR_SHAPE, "earlier");
+}
+
+static void check_pending(void)
+{
+    pend();
+    is_int(tn_dist_all_reduce(x, world), TN_ERR_STATE, "all_reduce is refused");
+    is_int(tn_dist_broadcast(x, 0, world), TN_ERR_STATE, "broadcast");
+    is_int(tn_dist_barrier(world), TN_ERR_STATE, "barrier");
+    is_int(tn_dist_init(), TN_ERR_STATE, "dist_init");
+    ok(!tn_dist_all_gather(x, world) && !tn_dist_reduce_scatter(x, world) &&
+           !tn_dist_all_to_all(x, world) && !tn_group_split(world, 0),
+       "makers return NULL");
+    is_str(tn_error(), "earlier", "the first message stays");
+    tn_error_clear();
+}
+
+/* ---- numbers -------------------------------------------------------------- */
+
+static void check_numbers(void)
+{
+    static const int ends[] = {INT32_MIN, -1, 1, INT32_MAX};
+    for (int i = 0; i < 4; i++) {
+        REFUSES("dist_broadcast", tn_dist_broadcast(x, ends[i], world), < 0);
+        REFUSES("dist_send", tn_dist_send(x, ends[i], world), < 0);
+        REFUSES("dist_recv", tn_dist_recv(x, ends[i], world), < 0);
+        is_int(tn_group_world_rank(world, ends[i]), -1, "no rank %d", ends[i]);
+        tn_group *one = tn_group_split(world, ends[i], .key = ends[3 - i]);
+        ok(!tn_error() && !one == (ends[i] < 0), "color %d", ends[i]);
+    }
+    REFUSES("dist_send", tn_dist_send(x, 0, world), < 0); /* itself */
+    static const int64_t wide[] = {INT64_MIN + 1, -1, 65537, INT64_MAX};
+    for (int i = 0; i < 4; i++) {
+        REFUSES("ddp_new", tn_ddp_new(net, world, .shards = wide[i]), == NULL);
+        if (wide[i] < 1)
+            REFUSES("ddp_new", tn_ddp_new(net, world, .bucket_bytes = wide[i]),
+                    == NULL);
+    }
+    ok(tn_ddp_new(net, world, .bucket_bytes = INT64_MAX) != NULL,
+       "one bucket for all");
+}
+
+/* Options of a job. Each is refused before a job is opened. */
+static void check_init(void)
+{
+    REFUSES("dist_init", tn_dist_init(.rank = 0), < 0);
+    REFUSES("dist_init", tn_dist_init(.count = 1), < 0);
+    REFUSES("dist_init", tn_dist_init(.rank = 1, .count = 1), < 0);
+    REFUSES("dist_init", tn_dist_init(.rank = -1, .count = 2), < 0);
+    REFUSES("dist_init", tn_dist_init(.rank = 0, .count = INT64_MAX), < 0);
+    REFUSES("dist_init", tn_dist_init(.timeout = 0), < 0);
+    REFUSES("dist_init", tn_dist_init(.timeout = -INFINITY), < 0);
+    REFUSES("dist_init", tn_dist_init(.timeout = NAN), < 0);
+    REFUSES("dist_init", tn_dist_init(.rank = 0, .count = 2, .engine = "none"),
+            < 0);
+    REFUSES("dist_init", tn_dist_init(.rank = 0, .count = 300), < 0);
+    REFUSES("dist_world", tn_dist_world(), == NULL);
+    is_int(tn_dist_rank(), 0, "rank 0 before");
+    is_int(tn_dist_size(), 1, "of 1");
+    tn_dist_close();
+    ok(!tn_error(), "closing no job is allowed");
+}
+
+/* Groups and handles that outlive their job. */
+static void check_closed(void)
+{
+    tn_group *half = tn_group_split(world, 0);
+    tn_keep(world);
+    tn_dist_close();
+    REFUSES("dist_barrier", tn_dist_barrier(half), < 0);
+    REFUSES("dist_all_reduce", tn_dist_all_reduce(x, world), < 0);
+    tn_drop(world);
+    is_int(tn_dist_init(), TN_OK, "a job after a job");
+    REFUSES("dist_barrier", tn_dist_barrier(half), < 0);
+    is_int(tn_dist_barrier(tn_dist_world()), TN_OK, "works");
+    is_str(tn_dist_engine(), "", "and needs no engine");
+    tn_dist_close();
+}
+
+int main(void)
+{
+    plan_later();
+    check_init();
+    is_int(tn_dist_init(), TN_OK, "alone: a job of one rank");
+    world = tn_dist_world();
+    x = tn_ones(tn_dims(4));
+    net = tn_nn_linear(2, 2);
+    check_bad(NULL);
+    check_bad(x);
+    check_pending();
+    check_numbers();
+    check_closed();
+    return done_testing();
+}
