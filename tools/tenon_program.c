@@ -76,7 +76,8 @@ static bool take_line(report *r, char *line)
 {
     int at = 0, number;
     place p = {0};
-    if (!*line || strcmp(line, "arena:") == 0)
+    if (!*line || strcmp(line, "arena:") == 0 ||
+        strncmp(line, "list of the launches", 20) == 0)
         return true;
     if (sscanf(line, "      bytes %lf to %lf in calls %d to %d: %n", &p.from,
                &p.until, &p.first, &p.last, &at) == 4 && at) {
