@@ -98,7 +98,7 @@ tn_cpu_la_SOURCES = \
 	backends/cpu/jit/native_find.c backends/cpu/jit/native_find.h \
 	backends/cpu/jit/native_find_nodes.c backends/cpu/jit/native_fold.c \
 	backends/cpu/jit/native_nodes.c \
-	backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
+	backends/cpu/jit/native_emit.c backends/cpu/jit/native_registers.c backends/cpu/jit/native_run.c \
 	backends/cpu/jit/native_run.h backends/cpu/jit/native_run_folds.c \
 	backends/cpu/jit/native_runner.h backends/cpu/jit/native_target.c \
 	backends/cpu/jit/native_uses.c \
