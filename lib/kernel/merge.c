@@ -169,7 +169,15 @@ static const tn__kernel *merge_kernels(const tn__merge *merge)
                                      ? TN_LEVEL_ROW
                                      : of->out[at].level;
             m.ssa.out[o].value = m.map[part][of->out[at].value];
+            /* A kernel may compute the result of a row for each element, as
+             * window_max does with a table. Parts that run once for each row
+             * cannot read it. */
+            if (merge->part[part].per_row &&
+                tn__ssa_level(&m.ssa, m.ssa.out[o].value) == TN_LEVEL_ELEM)
+                fits = false;
         }
+    }
+    if (fits) {
         char name[160];
         name_merge(merge, name, sizeof name);
         kernel = tn__ssa_finish(&m.ssa, name, NULL);
