@@ -125,6 +125,8 @@ static bool add_group(building *b, tn__group *group)
     }
     tn__report_group(&b->report, b->capture, group, command,
                      b->entries.count);
+    if (command && !group->after)
+        command->path = b->capture->step[group->step[0]].command->path;
     if (command)
         return tn__entries_add(&b->entries, command, value);
     for (int p = 0; p < group->count; p++)

@@ -14,6 +14,8 @@ struct tn__command {
     tn_launch_list *prepared; /* owned: the command and those of `with`, as the
                                * plugin prepared them; NULL if it has not */
     const char *what;
+    const tn_path *path; /* of the module that was running, for traces and
+                          * errors; NULL outside of modules */
     int kind;
     /* If the command uses random numbers, `draw` is 1 plus the index, in the
      * record's array `draws`, of the random draw (seed and call number) that it

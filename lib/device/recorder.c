@@ -131,6 +131,7 @@ static tn__command *command_make(int kind, const char *what, size_t more)
     if (command) {
         command->kind = kind;
         command->what = what;
+        command->path = tn__me.location.path;
     }
     return command;
 }

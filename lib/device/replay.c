@@ -9,10 +9,12 @@
 #include <base/lock.h>
 #include <base/memory.h>
 #include <base/object.h>
+#include <base/timeline.h>
 #include <device/registry.h>
 #include <device/work.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- segments captured by the device ------------------------------------- */
@@ -329,15 +331,18 @@ void tn__record_free(tn__record *record)
 
 /* ---- replay ------------------------------------------------------------- */
 
-static tn_status fail_index(const tn__record *record, const char *what,
-                            const tn_fault *fault)
+static tn_status fail_index(const tn__record *record,
+                            const tn__command *command, const tn_fault *fault)
 {
-    return tn__fail_outside(
+    const tn_path *path = tn_path_enter(command->path);
+    const tn_status status = tn__fail_outside(
         TN_ERR_INDEX,
         (tn__error_index){
             true, fault->index, 0, fault->extent, 1, {fault->position}},
         "%s: %s: index %" PRId64 " is outside of [0, %" PRId64 ")",
-        record->replayer, what, fault->index, fault->extent);
+        record->replayer, command->what, fault->index, fault->extent);
+    tn_path_enter(path);
+    return status;
 }
 
 /* Gives a launch or an attention the random generator's seed and counter for
@@ -416,7 +421,7 @@ static tn_status command_run(const tn__record *record, tn__command *command)
             : tn__device_work(device, command->kind, &command->args,
                               command->what, NULL, &fault);
     if (status == TN_ERR_INDEX)
-        return fail_index(record, command->what, &fault);
+        return fail_index(record, command, &fault);
     if (status == TN_ERR_UNSUPPORTED)
         return tn__fail(TN_ERR_STATE, "%s: %s was done by an extension of %s that is "
                         "masked now: enable it with tn_device_mask, or record "
@@ -456,6 +461,38 @@ static bool change_segment(const tn__record *record, tn__segment *segment)
     return !segment->broken;
 }
 
+/* Writes a command's span to the trace, with the names of its operators and the
+ * path of its module. */
+static void end_span(const tn__span *span, const tn__command *command)
+{
+    char name[200];
+    int launches = 1;
+    for (const tn__command *c = command->with; c; c = c->with)
+        launches++;
+    if (command->after)
+        snprintf(name, sizeof name, "%s+%s", command->what,
+                 command->after->what);
+    else if (launches > 1)
+        snprintf(name, sizeof name, "%s (%d launches)", command->what,
+                 launches);
+    else
+        snprintf(name, sizeof name, "%s", command->what);
+    const tn_path *path = tn_path_enter(command->path);
+    tn__span_end(span, "op", name, NULL);
+    tn_path_enter(path);
+}
+
+static tn_status command_run_traced(const tn__record *record,
+                                    tn__command *command)
+{
+    tn__span span;
+    tn__span_begin(&span);
+    const tn_status status = command_run(record, command);
+    if (span.trace)
+        end_span(&span, command);
+    return status;
+}
+
 static tn_status segment_run(const tn__record *record, tn__segment *segment)
 {
     tn_status status = TN_OK;
@@ -465,7 +502,7 @@ static tn_status segment_run(const tn__record *record, tn__segment *segment)
                                  segment->recorded, record->replayer);
     for (tn__command *p = segment->first; p != segment->end && !status;
          p = p->next)
-        status = command_run(record, p);
+        status = command_run_traced(record, p);
     return status;
 }
 
@@ -484,7 +521,7 @@ tn_status tn__record_run(tn__record *record,
             p = segment->end;
             segment = segment->next;
         } else {
-            status = command_run(record, p);
+            status = command_run_traced(record, p);
             p = p->next;
         }
     }

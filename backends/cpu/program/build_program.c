@@ -95,6 +95,38 @@ static void find_read_after_write(tn_built *b)
     }
 }
 
+/* Adds the operands of scalars per row that a part of the code loads to those that
+ * are loaded after stores to `stored`, and its stores to `stored`. */
+static void find_row_reads(tn_built *b, const cpu_code *code, cpu_part part,
+                           uint32_t *stored)
+{
+    for (uint32_t i = part.first; i < part.first + part.count; i++) {
+        const cpu_op *op = &code->op[i];
+        if (op->code == CPU_STORE)
+            *stored |= UINT32_C(1) << op->index;
+        for (uint32_t k = 0; op->code == CPU_LOAD && k < b->operand_count; k++)
+            if (*stored >> k & 1)
+                b->row_read_after_write[k] |= UINT32_C(1) << op->index;
+    }
+}
+
+/* Sets row_read_after_write[k], for each output k, to a bit mask of the operands
+ * that the program loads after it has stored to k, in any of its forms. A group of
+ * rows loads and stores its own scalars, stage after stage. */
+static void find_row_read_after_write(tn_built *b)
+{
+    const cpu_code *form[] = {&b->kept, &b->streamed, &b->by_subrows};
+    memset(b->row_read_after_write, 0,
+           b->operand_count * sizeof *b->row_read_after_write);
+    for (size_t f = 0; f < sizeof form / sizeof *form; f++) {
+        uint32_t stored = 0;
+        for (uint32_t s = 0; s < form[f]->stage_count; s++) {
+            find_row_reads(b, form[f], form[f]->stage[s].elem, &stored);
+            find_row_reads(b, form[f], form[f]->stage[s].row, &stored);
+        }
+    }
+}
+
 /* Compiles the code for rows that are too long for a block, usually to machine
  * code in `streamed`. The exception is a program whose reductions of columns
  * can read the factors of products in place. There `streamed` calls routines,
@@ -131,11 +163,15 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
         b->operand = malloc(bytes + 1);
         b->read_after_write =
             malloc(program->operand_count * sizeof *b->read_after_write + 1);
+        b->row_read_after_write = malloc(
+            program->operand_count * sizeof *b->row_read_after_write + 1);
     }
-    if (!b || !b->operand || !b->read_after_write) {
+    if (!b || !b->operand || !b->read_after_write ||
+        !b->row_read_after_write) {
         if (b) {
             free(b->operand);
             free(b->read_after_write);
+            free(b->row_read_after_write);
         }
         free(b);
         return tn__cpu_host->fail(TN_ERR_MEMORY,
@@ -160,6 +196,7 @@ tn_status tn__cpu_build(const tn_plugin_device *device,
         return status;
     }
     find_read_after_write(b);
+    find_row_read_after_write(b);
     *built = b;
     return TN_OK;
 }
@@ -176,5 +213,6 @@ void tn__cpu_built_free(tn_built *built)
         tn__cpu_built_free(atomic_load(&built->row_taps.written[t]));
     free(built->operand);
     free(built->read_after_write);
+    free(built->row_read_after_write);
     free(built);
 }

@@ -15,6 +15,9 @@ struct tn_built {
     /* read_after_write[k]: a bit mask of the operands (tensors) that the
      * program still reads after it has written an element of operand k. */
     uint32_t *read_after_write;
+    /* row_read_after_write[k]: the same for scalars per row. A load of them always
+     * copies then. Other elements are never loaded after the store. */
+    uint32_t *row_read_after_write;
     uint32_t operand_count;
     bool has_rows; /* the program has several stages (passes over the rows), a
                     * reduction or scalars per row */

@@ -215,7 +215,8 @@ void tn__cpu_run_load(cpu_task *t, const cpu_op *op, const cpu_span *s)
     bool as_stored = tn__cpu_is_as_stored(view->dtype) ||
                      ((op->flags & LOAD_STORED) &&
                       t->code->slot[op->out].space == CPU_ELEM);
-    bool may_lend = plain && as_stored && !t->plan->overlap;
+    bool may_lend = plain && as_stored && !t->plan->overlap &&
+                    !(t->plan->copied >> op->index & 1);
     /* t->step is the stride from row to row. This is its value for copied
      * blocks; loads that read in place set another value. */
     t->step[op->out] = op->flags & LOAD_LENT && !t->layout.columns

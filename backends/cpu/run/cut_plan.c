@@ -53,11 +53,13 @@ static bool same_points(const cpu_view *a, const cpu_view *b)
 
 /* Sets in_place if an output begins at the address of an input: the two are
  * then the same memory. Sets overlap if the program reads that input after it
- * writes the output. Loads must then copy. */
+ * writes the output. Loads must then copy. Scalars per row are not read after they
+ * are written if their loads copy, which `copied` says. */
 static void find_overlap(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
     plan->in_place = plan->overlap = false;
+    plan->copied = 0;
     for (uint32_t w = 0; w < built->operand_count; w++)
         for (uint32_t r = 0; built->operand[w].access == TN_OPERAND_WRITE &&
                              r < built->operand_count;
@@ -67,7 +69,12 @@ static void find_overlap(cpu_plan *plan)
                 from->base != to->base)
                 continue;
             plan->in_place = true;
-            if ((built->read_after_write[w] >> r & 1) || !same_points(from, to))
+            if (built->has_rows && built->operand[r].level == TN_LEVEL_ROW &&
+                built->operand[w].level == TN_LEVEL_ROW &&
+                same_points(from, to) &&
+                !(built->row_read_after_write[w] >> r & 1))
+                plan->copied |= UINT32_C(1) << r;
+            else if ((built->read_after_write[w] >> r & 1) || !same_points(from, to))
                 plan->overlap = true;
         }
 }

@@ -50,6 +50,9 @@ struct cpu_plan {
     /* in_place is set, and the input is read after the output is written, so
      * loads must copy */
     bool overlap;
+    /* Bit k: operand k has scalars per row that the program updates in place. Its
+     * loads must copy. */
+    uint32_t copied;
     bool kept;     /* a block is a whole group, so each value is computed
                       once */
     /* How traffic.c accesses memory during computation. */
