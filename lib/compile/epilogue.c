@@ -282,7 +282,7 @@ enum { REACH = 64 };
  * those that are joined. Preparing takes as long as an element-wise launch of
  * some thousand elements, so smaller ones stay alone: an mlp of one row takes
  * 2.3 us instead of 2.6. */
-enum { LEAST = 16384 };
+enum { LEAST = 2048 };
 
 static bool is_worth_joining(const tn_device *device, const result *r)
 {

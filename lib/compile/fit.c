@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* Elements of a large launch. Its time does not depend on the time of a call. */
+enum { LARGE = 65536 };
+
 static int64_t bytes_of(const tn__part_operand *o)
 {
     return (int64_t)tn_dtype_bytes((tn_dtype)o->dtype);
@@ -202,6 +205,60 @@ static void count_operands(const tn__window *f, const tn__cut *cut,
     }
 }
 
+/* Returns whether the rows of an operand consist of several pieces, as the rows of
+ * a channel do, which are the planes of all images. */
+static bool is_in_pieces(const tn__cut *cut, const tn__part_operand *o)
+{
+    int last = -1;
+    for (int d = cut->outer_ndim; d < cut->ndim; d++) {
+        if (cut->extent[d] == 1)
+            continue;
+        if (last >= 0 &&
+            o->stride[last] != o->stride[d] * cut->extent[d])
+            return true;
+        last = d;
+    }
+    return false;
+}
+
+/* Returns whether a kernel reduces rows in its only pass over the elements. */
+static bool has_one_pass(const tn__part *part)
+{
+    const tn_program *program = part->command->program;
+    int passes = 0;
+    for (uint32_t s = 0; s < program->stage_count; s++)
+        passes += program->stage[s].elem_count > 0;
+    return part->kernel->has_row && passes == 1;
+}
+
+/* Returns whether y reduces rows in pieces of a result of x that must be stored,
+ * and is large. Results are stored in the last pass over the elements. A pass that
+ * reduces pieces in place cannot store, so two launches are faster: the gradients
+ * of relu and bias of (64, 32, 26, 26) take 0.9 ms in place of 2.4. */
+static bool stores_pieces(const tn__window *f, const tn__cut *cut,
+                          const tn__group *x, const tn__group *y)
+{
+    int64_t count = 1;
+    for (int d = 0; d < cut->ndim; d++)
+        count *= cut->extent[d];
+    if (count < LARGE)
+        return false;
+    for (int p = 0; p < x->count; p++)
+        for (int o = x->part[p].kernel->input_count;
+             o < x->part[p].operand_count; o++) {
+            const tn__part_operand *result = &x->part[p].operand[o];
+            if (!is_in_pieces(cut, result) || !is_read_outside(f, x, y, result))
+                continue;
+            for (int q = 0; q < y->count; q++)
+                for (int k = 0; k < y->part[q].kernel->input_count; k++)
+                    if (has_one_pass(&y->part[q]) &&
+                        tn__operands_overlap(cut, result,
+                                             &y->part[q].operand[k]))
+                        return true;
+        }
+    return false;
+}
+
 const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
                                const tn__group *y, const tn__cut *cut,
                                 bool apart, tn__cost *cost)
@@ -242,6 +299,8 @@ const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
     count_operands(f, cut, x, y, &inputs, &outputs);
     if (inputs > TN__KERNEL_MAX_INPUTS || outputs > TN__KERNEL_MAX_OUTPUTS)
         return "the fused kernel would have too many operands";
+    if (rows_y && wired && stores_pieces(f, cut, x, y))
+        return "its result would be stored while rows in pieces are reduced";
     const int64_t again = rows_y && wired ? computed_again(cut, x, y) : 0;
     if (again <= 2 * shared)
         return NULL;

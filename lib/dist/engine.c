@@ -14,7 +14,10 @@
 /* The engines that are tried if none was named, best first. */
 static const char *const order[] = {"local"};
 
-static _Thread_local char reason[TN_COMM_TEXT];
+/* Why a call of an engine failed. It is short because libraries that are opened by
+ * dlopen share a small block of thread-local memory. */
+enum { REASON = 448 };
+static _Thread_local char reason[REASON];
 
 __attribute__((format(printf, 2, 3))) static tn_status
 fail(tn_status code, const char *format, ...)

@@ -80,6 +80,15 @@ _Static_assert(sizeof(CUresult) == sizeof(int), "CUresult is an int");
 _Static_assert(sizeof(CUdevice_attribute) == sizeof(int), "an int too");
 _Static_assert(sizeof(nvrtcResult) == sizeof(int), "an int too");
 
+/* Drivers keep this symbol. cuda.h of CUDA 13 only has its successor, which also
+ * returns data of edges. */
+#if CUDA_VERSION >= 13000
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream,
+                                   CUstreamCaptureStatus *status,
+                                   cuuint64_t *id, CUgraph *graph,
+                                   const CUgraphNode **nodes, size_t *count);
+#endif
+
 /* Checks that every function exists under its symbol. Types are not compared:
  * enumerations are int in our declarations, so the compiler sees different
  * types. */

@@ -50,7 +50,7 @@ is_str "$(sed -n 's/^\[[023]\] //p' "$scratch/out" | sort -u | grep -c 'rank 1 h
     "all others say who, in the same words"
 run 20 -n 4 "$faults" kind
 is_str "$(sed 's/^\[[0-3]\] //' "$scratch/out" | sort | uniq -c |
-    sed 's/^ *\([0-9]*\) .*rank 1: all_gather.*/\1/')" 4 \
+    sed -n 's/^ *\([0-9]*\) .*rank 1: all_gather.*/\1/p')" 4 \
     "all ranks print the message of a mismatch"
 is_empty "$(ls /dev/shm 2>/dev/null | grep "^tenon-$(id -u)-\(run\|test\)-")" \
     "no shared memory is left"

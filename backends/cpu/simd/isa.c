@@ -10,10 +10,8 @@
 #include "../jit/native_body.h"
 #include "math_table.h"
 
-enum {
-    FILLS = 16
-}; /* number of functions that fill a table, one in each
-                      * routines_*.c file */
+/* The number of functions that fill a table, one in each routines_*.c file. */
+enum { FILLS = 16 };
 
 typedef struct set {
     const char *name, *needs;
@@ -25,22 +23,15 @@ typedef struct set {
     tn_cpu_routines table;
 } set;
 
-#define SET(isa, name, native, needs)                                          \
-    {                                                                          \
-        name, needs, native, false,                                            \
-            {tn__cpu_arith__##isa,     tn__cpu_random__##isa,                  \
-             tn__cpu_convert__##isa,   tn__cpu_move__##isa,                    \
-             tn__cpu_reduce__##isa,    tn__cpu_gemm__##isa,                    \
-             tn__cpu_conv__##isa,      tn__cpu_winograd__##isa,                \
-             tn__cpu_pool__##isa,      tn__cpu_pair__##isa,                    \
-             tn__cpu_scan__##isa,      tn__cpu_attention__##isa,               \
-             tn__cpu_order__##isa,     tn__cpu_lapack__##isa,                  \
-             tn__cpu_quantised__##isa, tn__cpu_rows__##isa},                   \
-            tn__cpu_math__##isa, &tn__cpu_math_count__##isa,                   \
-        {                                                                      \
-            0                                                                  \
-        }                                                                      \
-    }
+#define SET(isa, name, native, needs)                                         \
+    {name, needs, native, false,                                              \
+     {tn__cpu_arith__##isa, tn__cpu_random__##isa, tn__cpu_convert__##isa,    \
+      tn__cpu_move__##isa, tn__cpu_reduce__##isa, tn__cpu_gemm__##isa,        \
+      tn__cpu_conv__##isa, tn__cpu_winograd__##isa, tn__cpu_pool__##isa,      \
+      tn__cpu_pair__##isa, tn__cpu_scan__##isa, tn__cpu_attention__##isa,     \
+      tn__cpu_order__##isa, tn__cpu_lapack__##isa, tn__cpu_quantised__##isa,  \
+      tn__cpu_rows__##isa},                                                   \
+     tn__cpu_math__##isa, &tn__cpu_math_count__##isa, {0}}
 
 #define AVX2 "AVX2, FMA and F16C"
 #define AVX512 "AVX-512 F, BW, CD, DQ and VL"
@@ -71,6 +62,15 @@ static bool has_strings(void)
 }
 #endif
 
+#if defined(__x86_64__)
+/* CPUID leaf 1, ECX bit 29. clang 14 does not know the name "f16c". */
+static bool has_half_conversions(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
+#endif
+
 static bool is_available(const set *s)
 {
     if (s->native != CPU_NATIVE_NONE && !tn__cpu_native_available())
@@ -78,7 +78,7 @@ static bool is_available(const set *s)
 #if defined(__x86_64__)
     if (s - sets >= V3 &&
         !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-          __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")))
+          has_half_conversions() && __builtin_cpu_supports("bmi2")))
         return false;
     if (s - sets >= V4 && !(__builtin_cpu_supports("avx512f") &&
                             __builtin_cpu_supports("avx512bw") &&
