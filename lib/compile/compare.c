@@ -87,6 +87,28 @@ bool tn__command_param_is_constant(const tn__command *command, uint32_t param)
            (param != command->draw_at && param != command->draw_at + 1);
 }
 
+/* Returns the program's number that a late parameter reads, or NULL. */
+static const double *late_number(const tn__command *command, uint32_t param)
+{
+    for (uint32_t i = 0; i < command->late_count; i++)
+        if (command->late[i].param == param)
+            return command->late[i].from;
+    return NULL;
+}
+
+bool tn__command_same_param(const tn__command *a, uint32_t i,
+                            const tn__command *b, uint32_t k)
+{
+    if (a->program->param_dtype[i] != b->program->param_dtype[k])
+        return false;
+    if (tn__command_param_is_constant(a, i))
+        return tn__command_param_is_constant(b, k) &&
+               memcmp(&a->args.launch.param[i], &b->args.launch.param[k],
+                      sizeof(tn_number)) == 0;
+    const double *late = late_number(a, i);
+    return late && late == late_number(b, k);
+}
+
 /* Compares the numbers of two launches that are equal otherwise. */
 static int compare_params(const comparison *c, const tn__step *x,
                           const tn__step *y)

@@ -111,17 +111,10 @@ static int count_params(const tn__group *x, const tn__group *y)
     for (int p = 0; p < parts; p++)
         for (uint32_t i = 0; i < from[p]->program->param_count; i++) {
             bool known = false;
-            for (int q = 0; q <= p && !known &&
-                            tn__command_param_is_constant(from[p], i); q++)
+            for (int q = 0; q <= p && !known; q++)
                 for (uint32_t k = 0; k < (q < p ? from[q]->program->param_count
                                                 : i) && !known; k++)
-                    known =
-                        tn__command_param_is_constant(from[q], k) &&
-                        from[q]->program->param_dtype[k] ==
-                            from[p]->program->param_dtype[i] &&
-                        memcmp(&from[q]->args.launch.param[k],
-                               &from[p]->args.launch.param[i],
-                               sizeof(tn_number)) == 0;
+                    known = tn__command_same_param(from[q], k, from[p], i);
             count += !known;
         }
     return count;
@@ -135,11 +128,23 @@ static int count_draws(const tn__group *g)
     return count;
 }
 
-static int count_late(const tn__group *g)
+/* Counts the different late numbers of two groups. */
+static int count_late(const tn__group *x, const tn__group *y)
 {
+    const double *seen[2 * TN__MERGE_MAX_PARTS * TN__LATE_MAX];
     int count = 0;
-    for (int p = 0; p < g->count; p++)
-        count += (int)g->part[p].command->late_count;
+    for (int p = 0; p < x->count + y->count; p++) {
+        const tn__command *c = p < x->count
+                                   ? x->part[p].command
+                                   : y->part[p - x->count].command;
+        for (uint32_t i = 0; i < c->late_count; i++) {
+            int at = 0;
+            while (at < count && seen[at] != c->late[i].from)
+                at++;
+            seen[at] = c->late[i].from;
+            count += at == count;
+        }
+    }
     return count;
 }
 
@@ -292,7 +297,7 @@ const char *tn__fusion_refused(const tn__window *f, const tn__group *x,
     if (x->count + y->count > TN__MERGE_MAX_PARTS)
         return "the fused kernel would have too many parts";
     if (count_params(x, y) > TN__KERNEL_MAX_PARAMS ||
-        count_late(x) + count_late(y) > TN__LATE_MAX)
+        count_late(x, y) > TN__LATE_MAX)
         return "the fused kernel would have too many numbers";
     if (count_draws(x) + count_draws(y) > 1)
         return "both draw random numbers";

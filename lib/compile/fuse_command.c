@@ -137,25 +137,21 @@ static bool add_outputs(assembly *a)
  * of one type share a parameter. */
 static bool add_params(assembly *a)
 {
-    uint8_t type[TN__KERNEL_MAX_PARAMS];
-    bool fixed[TN__KERNEL_MAX_PARAMS];
+    const tn__command *of[TN__KERNEL_MAX_PARAMS]; /* of[k]: the launch that has */
+    uint32_t number[TN__KERNEL_MAX_PARAMS];       /* it as parameter number[k] */
     for (int p = 0; p < a->group->count; p++) {
         const tn__command *from = a->group->part[p].command;
         for (uint32_t i = 0; i < from->program->param_count; i++) {
-            const tn_number number = from->args.launch.param[i];
-            const uint8_t own = from->program->param_dtype[i];
-            const bool constant = tn__command_param_is_constant(from, i);
             int at = 0;
             while (at < a->merge.param_count &&
-                   !(constant && fixed[at] && type[at] == own &&
-                     memcmp(&number, &a->param[at], sizeof number) == 0))
+                   !tn__command_same_param(of[at], number[at], from, i))
                 at++;
             if (at == TN__KERNEL_MAX_PARAMS)
                 return false;
             if (at == a->merge.param_count) {
-                type[at] = own;
-                fixed[at] = constant;
-                a->param[a->merge.param_count++] = number;
+                of[at] = from;
+                number[at] = i;
+                a->param[a->merge.param_count++] = from->args.launch.param[i];
             }
             a->merge.part[p].param[i] = at;
         }
@@ -174,9 +170,16 @@ static void add_changes(const assembly *a, tn__command *command)
             command->draw = from->draw;
             command->draw_at = (uint32_t)param[from->draw_at];
         }
-        for (uint32_t i = 0; i < from->late_count; i++)
-            command->late[command->late_count++] = (struct tn__late_param){
-                (uint32_t)param[from->late[i].param], from->late[i].from};
+        for (uint32_t i = 0; i < from->late_count; i++) {
+            const uint32_t at = (uint32_t)param[from->late[i].param];
+            uint32_t known = 0;
+            while (known < command->late_count &&
+                   command->late[known].param != at)
+                known++;
+            command->late[known] =
+                (struct tn__late_param){at, from->late[i].from};
+            command->late_count += known == command->late_count;
+        }
     }
 }
 

@@ -26,6 +26,9 @@ typedef struct tn__optim_state {
     /* The numbers of the rule's kernel for the step. Replays of a recorded step
      * read them here. */
     double number[TN__OPTIM_NUMBERS];
+    /* The first parameter of the group that has the same numbers, or the parameter
+     * itself. Its numbers are used, so that fused kernels need them once. */
+    int leader;
     bool steps; /* the last step, or its replay, updates the parameter */
 } tn__optim_state;
 

@@ -89,6 +89,20 @@ static tn_status check_nan(const tn__optim_group *group, int i, tn_tensor *g)
                            tn_parameters_name(group->parameters, i), at);
 }
 
+/* Returns the parameter whose numbers parameter i uses. */
+static int find_leader(const tn__optim_group *g, int i)
+{
+    const tn__optim_progress *own = &g->state[i].progress;
+    int first = 0;
+    while (!g->state[first].steps)
+        first++;
+    const tn__optim_progress *other = &g->state[first].progress;
+    return own->steps == other->steps && own->memory == other->memory &&
+                   !g->optim->rule->numbers_for
+               ? first
+               : i;
+}
+
 /* Checks all parameters that have a gradient, so that a step that fails for one of
  * them changes none. Notes which they are. */
 static tn_status prepare(tn_optim *optim)
@@ -103,6 +117,9 @@ static tn_status prepare(tn_optim *optim)
             state->steps = grad != NULL;
             if (!grad)
                 continue;
+            const int leader = find_leader(g, i);
+            same &= state->leader == leader;
+            state->leader = leader;
             tn_status status =
                 tn_anomaly_mode() ? check_nan(g, i, grad) : TN_OK;
             if (status == TN_OK)
@@ -146,6 +163,10 @@ static tn_status advance(void *object)
             if (!state->steps)
                 continue;
             state->before = state->progress;
+            if (state->leader != i) {
+                state->progress = g->state[state->leader].progress;
+                continue;
+            }
             state->progress.steps++;
             rule->numbers_of(g, &state->progress, state->number);
             if (rule->numbers_for)
@@ -185,7 +206,7 @@ static tn_status begin_step(tn_optim *optim)
 /* ---- the kernel ------------------------------------------------------------ */
 
 static tn_status run_kernel(const tn_optim *optim, tn__optim_state *state,
-                            tn_tensor *p, tn_tensor *g)
+                            const double *number, tn_tensor *p, tn_tensor *g)
 {
     const tn__optim_rule *rule = optim->rule;
     tn_value value[2 + TN__OPTIM_SLOTS + TN__OPTIM_NUMBERS] = {
@@ -199,10 +220,9 @@ static tn_status run_kernel(const tn_optim *optim, tn__optim_state *state,
         out[1 + k] = state->slot[k];
     }
     for (int k = 0; k < rule->numbers; k++)
-        value[count++] = tn__optim_number(&state->number[k]);
-    const bool undecayed = rule->undecayed &&
-                           state->number[optim->decay] == 0 &&
-                           state->number[optim->sign] == 1;
+        value[count++] = tn__optim_number(&number[k]);
+    const bool undecayed = rule->undecayed && number[optim->decay] == 0 &&
+                           number[optim->sign] == 1;
     return tn_op_call_into(undecayed ? rule->undecayed : rule->op, value, count,
                            out, 1 + rule->slots);
 }
@@ -212,9 +232,10 @@ static tn_status run_rule(const tn__optim_group *group, tn__optim_state *state,
                           tn_tensor *p)
 {
     const tn__optim_rule *rule = group->optim->rule;
+    const double *number = group->state[state->leader].number;
     tn_tensor *g = tn_tensor_grad(p);
-    return rule->step ? rule->step(group, state, state->number, p, g)
-                      : run_kernel(group->optim, state, p, g);
+    return rule->step ? rule->step(group, state, number, p, g)
+                      : run_kernel(group->optim, state, number, p, g);
 }
 
 /* Like run_rule, but keeps all values if `skip`, a bool tensor, is true. */
