@@ -284,7 +284,7 @@ static tn_status run_in_scope(const char *name, const tn_device *device,
     tn_tensor *made[TN_COMPILE_MAX_OUTPUTS] = {NULL};
     tn_status status =
         scope ? fn(in, in_count, made, out_count, context) : tn_error_code();
-    memset(out, 0, (size_t)out_count * sizeof *out);
+    tn__clear_outputs(out, out_count);
     if (status < 0 && !tn__error_pending())
         tn__fail(status, "%s: the function failed without a reason", name);
     if (!tn__error_pending())
@@ -309,7 +309,7 @@ static tn_status own_outputs(tn_tensor **out, int out_count)
         else if (!tn__scope_own(out[o]))
             status = TN_ERR_MEMORY;
     if (status < 0)
-        memset(out, 0, (size_t)out_count * sizeof *out);
+        tn__clear_outputs(out, out_count);
     return status;
 }
 
@@ -346,7 +346,7 @@ tn__capture *tn__capture_call(const char *name, tn_device *device,
         return c;
     for (int o = 0; o < out_count && status >= 0 && out[o]; o++)
         tn__unref(out[o]);
-    memset(out, 0, (size_t)out_count * sizeof *out);
+    tn__clear_outputs(out, out_count);
     tn__capture_free(c);
     return NULL;
 }

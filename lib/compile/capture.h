@@ -80,6 +80,13 @@ typedef struct tn__capture {
     size_t step_room, use_room, value_room;
 } tn__capture;
 
+/* Sets outputs to NULL. `out` may be NULL if there are none. */
+static inline void tn__clear_outputs(tn_tensor **out, int out_count)
+{
+    for (int o = 0; o < out_count; o++)
+        out[o] = NULL;
+}
+
 /* Calls fn as an ordinary call on `device`, and records the device work that it
  * submits. On success stores the outputs in out[], owned by the open scope, and
  * returns the capture. Returns NULL with the error recorded if fn fails or does

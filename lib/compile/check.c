@@ -217,6 +217,6 @@ tn_status tn__check_replay(const char *name, tn__replayed *p,
     contents_free(&before);
     contents_free(&program);
     if (status < 0)
-        memset(out, 0, (size_t)out_count * sizeof *out);
+        tn__clear_outputs(out, out_count);
     return status;
 }

@@ -382,7 +382,7 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
         status = p->program ? TN_OK : tn_error_code();
     }
     if (status < 0)
-        memset(out, 0, (size_t)out_count * sizeof *out);
+        tn__clear_outputs(out, out_count);
     return status;
 }
 
@@ -472,15 +472,17 @@ tn_status tn_compiled_run(tn_compiled *c, tn_tensor *const *in, int in_count,
         status = tn__fail(TN_ERR_STATE, "compiled_run: {compiled} is already "
                           "running in another thread: make one compiled "
                           "function for each thread");
-    if (status < 0)
+    if (status < 0) {
+        if (out && out_count <= TN_COMPILE_MAX_OUTPUTS)
+            tn__clear_outputs(out, out_count);
         return status;
+    }
     tn_device *device =
         in_count ? in[0]->storage->device : tn_device_current();
     tn_tensor *given[TN_COMPILE_MAX_INPUTS]; /* in and out may be one array */
     if (in_count)
         memcpy(given, in, (size_t)in_count * sizeof *in);
-    if (out_count)
-        memset(out, 0, (size_t)out_count * sizeof *out);
+    tn__clear_outputs(out, out_count);
     tn__ref(c); /* the function may drop it */
     status = device ? run_plan(c, device, given, in_count, out, out_count)
                     : tn_error_code();

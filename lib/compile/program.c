@@ -368,7 +368,7 @@ tn_status tn__replayed_run(tn__replayed *p, tn_tensor *const *in,
 {
     tn_tensor *made[TN_COMPILE_MAX_OUTPUTS] = {NULL};
     const size_t count = p->capture->output_count;
-    memset(out, 0, count * sizeof *out);
+    tn__clear_outputs(out, (int)count);
     bool done = make_outputs(p, made);
     if (done) {
         move_operands(p, in, made);

@@ -49,10 +49,11 @@ static tn_status init(const tn_dist_init_options *o)
                                         "out of memory");
     tn_comm *comm;
     tn_status status = tn__dist_place_find(o, &job->place);
-    job->timeout_ns = (uint64_t)(job->place.timeout * 1e9);
-    job->generation = ++generation;
-    if (status == TN_OK)
+    if (status == TN_OK) {
+        job->timeout_ns = (uint64_t)(job->place.timeout * 1e9);
+        job->generation = ++generation;
         status = join(job, &comm);
+    }
     if (status != TN_OK) {
         free(job);
         return status;
