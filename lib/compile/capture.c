@@ -185,7 +185,8 @@ static bool describe_output(tn__capture *c, memory *all, size_t count,
     if (tn__value_is_fixed(c->value[value].kind) &&
         !(to->base = tn__tensor_alias(x)))
         return false;
-    c->value[value].bases += to->base != NULL;
+    if (to->base)
+        atomic_fetch_add(&x->storage->saved, 1);
     to->value = (uint32_t)value;
     to->dtype = x->dtype;
     to->ndim = x->ndim;
@@ -374,7 +375,10 @@ void tn__capture_free(tn__capture *c)
     if (!c)
         return;
     for (size_t o = 0; o < c->output_count; o++)
-        tn__unref(c->output[o].base);
+        if (c->output[o].base) {
+            atomic_fetch_sub(&c->output[o].base->storage->saved, 1);
+            tn__unref(c->output[o].base);
+        }
     tn__record_free(c->record);
     tn__free(c->step);
     tn__free(c->use);

@@ -39,8 +39,6 @@ typedef struct tn__captured_value {
     bool written;
     bool again;           /* a value of the function that is computed once more
                            * (recompute.c) */
-    int bases;            /* how many outputs have a view of the value as their
-                           * base */
 } tn__captured_value;
 
 /* One operand of a command. */
@@ -64,7 +62,8 @@ typedef struct tn__step {
 typedef struct tn__output {
     uint32_t value;
     tn_tensor *base; /* for a view of an EXTERNAL or KEPT value, one reference to
-                      * a view of it; else NULL */
+                      * a view of it, which its storage counts as saved; else
+                      * NULL */
     uint8_t dtype, ndim;
     int64_t from; /* where element 0 is, in bytes from the value's origin */
     int64_t shape[TN_MAX_NDIM], stride[TN_MAX_NDIM];

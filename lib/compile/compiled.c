@@ -271,8 +271,8 @@ static bool fixed_values_exist(const plan *p)
     for (size_t v = 0; v < capture->value_count; v++) {
         const tn__captured_value *value = &capture->value[v];
         if (tn__value_is_fixed(value->kind) && !value->table &&
-            atomic_load(&value->storage->references) -
-                    atomic_load(&value->storage->saved) <= value->bases)
+            atomic_load(&value->storage->references) <=
+                atomic_load(&value->storage->saved))
             return false;
     }
     return true;
@@ -348,6 +348,9 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
                               tn_tensor *const *in, int in_count,
                               tn_tensor **out, int out_count)
 {
+    /* A program that a guard refuses is no failed attempt. */
+    if (p->program)
+        p->attempts = 0;
     tn__capture *capture = tn__capture_call(c->name, device, c->fn, c->context,
                                             in, in_count, out, out_count);
     if (!capture)
@@ -409,6 +412,10 @@ static tn_status run_plan(tn_compiled *c, tn_device *device,
     if (c->off)
         return tn__compiled_call(c->name, device, c->fn, c->context, in,
                                  in_count, out, out_count);
+    if (tn_anomaly_mode())
+        return tn__fail(TN_ERR_STATE, "compiled_run: anomaly mode checks results "
+                        "on the host, which a replay would not do: switch it "
+                        "off, or set TENON_COMPILE=off");
     const size_t count = make_key(device, in, in_count, out_count, key);
     plan *p = find_plan(c, key, count);
     if (!p && !(p = add_plan(c, key, count)))

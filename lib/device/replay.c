@@ -284,20 +284,30 @@ bool tn__record_is_current(const tn__record *record)
     return true;
 }
 
-void tn__record_take_back(const tn__record *record)
+/* Undoes the last `advance` of the first `count` host parts. */
+static void take_back(const tn__record *record, size_t count)
 {
-    for (size_t i = record->host_count; i-- > 0;) {
+    for (size_t i = count; i-- > 0;) {
         const struct tn__host_part *part = &record->hosts[i];
         if (part->call.take_back)
             part->call.take_back(part->object);
     }
 }
 
+void tn__record_take_back(const tn__record *record)
+{
+    take_back(record, record->host_count);
+}
+
+/* If one part fails, those before it are taken back. */
 static tn_status advance(const tn__record *record)
 {
     tn_status status = TN_OK;
-    for (size_t i = 0; i < record->host_count && status >= 0; i++)
+    for (size_t i = 0; i < record->host_count && status >= 0; i++) {
         status = record->hosts[i].call.advance(record->hosts[i].object);
+        if (status < 0)
+            take_back(record, i);
+    }
     return status < 0 ? status : TN_OK;
 }
 
@@ -525,5 +535,7 @@ tn_status tn__record_run(tn__record *record,
             p = p->next;
         }
     }
+    if (status < 0)
+        tn__record_take_back(record);
     return status;
 }

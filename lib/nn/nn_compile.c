@@ -14,8 +14,19 @@
  * dropped. */
 enum { MAX_FORMS = 4 };
 
+/* The way from a compiled function to its form. The program may keep the function
+ * for longer than the form. */
+typedef struct link {
+    tn_object object;
+    struct form *form; /* NULL once the form is gone */
+} link;
+
+static const tn_object_class link_class = {
+    sizeof link_class, "link to a compiled form", sizeof(link), NULL};
+
 typedef struct form {
     tn_object object;
+    link *link;        /* counted reference */
     struct form *next; /* counted reference */
     tn_module *module; /* not owned: it owns its forms */
     uint32_t given;    /* bit i: input i is not NULL */
@@ -34,6 +45,9 @@ typedef struct compiled {
 static void form_release(void *object)
 {
     form *f = object;
+    if (f->link)
+        f->link->form = NULL;
+    tn_drop(f->link);
     tn_drop(f->next);
     tn_drop(f->compiled);
 }
@@ -118,7 +132,11 @@ static bool check_call(const tn_module *module, tn_tensor *const *in,
 static tn_status run_form(tn_tensor *const *in, int in_count, tn_tensor **out,
                           int out_count, void *context)
 {
-    const form *f = context;
+    const form *f = ((const link *)context)->form;
+    if (!f)
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, "compiled_run", "compiled",
+            "it belongs to a module that was freed or compiled again");
     tn_tensor *all[TN_MODULE_VALUES] = {NULL};
     (void)in_count;
     for (int i = 0; i < f->module->tree->inputs; i++)
@@ -154,12 +172,15 @@ static form *form_for(compiled *c, tn_module *module, uint32_t given,
     }
     tn_scope *scope = tn_scope_open();
     form *f = tn_object_new(&form_class, 0);
-    if (f) {
+    link *l = f ? tn_object_new(&link_class, 0) : NULL;
+    if (l) {
+        f->link = tn_keep(l);
+        l->form = f;
         f->module = module;
         f->given = given;
         f->out_count = out_count;
         f->state = state;
-        f->compiled = tn_compile(run_form, f, .plans = c->options.plans,
+        f->compiled = tn_compile(run_form, l, .keep = l, .plans = c->options.plans,
                                  .check_every = c->options.check_every,
                                  .fuse = c->options.fuse,
                                  .name = module->type->name);
@@ -170,6 +191,8 @@ static form *form_for(compiled *c, tn_module *module, uint32_t given,
         } else {
             f = NULL;
         }
+    } else {
+        f = NULL;
     }
     tn_scope_close(scope);
     return f;

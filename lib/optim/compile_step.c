@@ -2,6 +2,7 @@
  * (tn_compile_step). */
 #include <optim/optim.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <tenon/autograd.h>
 #include <tenon/compile.h>
@@ -113,13 +114,24 @@ static tn_status run(tn_tensor *const *in, int in_count, tn_tensor **out,
 TN_OPTIONS_TYPE(tn_compile_step, "compile_step", "fn, context, optim",
                 TN_COMPILE_STEP_OPTIONS_LIST)
 
+/* Checks a limit, which may be infinite. */
+static bool check_limit(const char *option, double limit)
+{
+    if (tn_is_none_float(limit) || limit >= 0)
+        return true;
+    tn_error_refuse_argument(TN_ERR_ARGUMENT, "compile_step", option,
+                             "%s is %g; expected at least 0", option, limit);
+    return false;
+}
+
 static bool check_options(const tn_compile_step_options *o)
 {
     const char *call = "compile_step";
-    return (tn_is_none_float(o->max_norm) ||
-            tn__optim_check(call, "max_norm", o->max_norm, 1e300)) &&
-           (tn_is_none_float(o->clip_value) ||
-            tn__optim_check(call, "clip_value", o->clip_value, 1e300)) &&
+    if (isnan(o->norm_type))
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "norm_type",
+                                 "norm_type is NaN; expected a number");
+    return !tn_error() && check_limit("max_norm", o->max_norm) &&
+           check_limit("clip_value", o->clip_value) &&
            (!o->scaler || tn_object_check_kind(o->scaler, "gradient scaler",
                                                call, "scaler"));
 }

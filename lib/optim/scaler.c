@@ -247,11 +247,11 @@ tn_status tn_grad_scaler_update(tn_grad_scaler *scaler)
             TN_ERR_STATE, "grad_scaler_update", NULL,
             "no step since the last update: call tn_grad_scaler_step first");
     if (tn_graph_is_recording())
-        scaler->updates = true;
+        status = tn__scaler_record_update(scaler);
     else
         tn__scaler_update(scaler);
     tn__scaler_begin_round(scaler);
-    return TN_OK;
+    return status;
 }
 
 /* ---- state -------------------------------------------------------------- */

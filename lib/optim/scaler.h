@@ -31,6 +31,8 @@ struct tn_grad_scaler {
     bool pending;     /* a round was replayed and is not settled */
     bool updates;     /* the recorded round ends with an update of the scale */
     bool capturing;   /* the round is being recorded, not replayed */
+    void *update;     /* the host part of a recorded update; counted reference, or
+                         NULL */
 };
 
 void tn__scaler_release(void *scaler);
@@ -47,6 +49,8 @@ tn_status tn__scaler_settle(tn_grad_scaler *scaler);
 /* While work is recorded: begins a round, if none has begun in this
  * recording. */
 tn_status tn__scaler_record(tn_grad_scaler *scaler);
+/* While work is recorded: ends the round with an update of the scale. */
+tn_status tn__scaler_record_update(tn_grad_scaler *scaler);
 /* Returns the loss times the scale. The scale is a tensor there, because autograd
  * cannot record late numbers. */
 tn_tensor *tn__scaler_record_scale(const tn_grad_scaler *scaler,

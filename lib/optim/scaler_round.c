@@ -11,6 +11,7 @@
 void tn__scaler_release(void *object)
 {
     tn_grad_scaler *scaler = object;
+    tn_drop(scaler->update);
     for (tn_optim *o = scaler->scaled, *next; o; o = next) {
         next = o->next_scaled;
         o->scaler = NULL;
@@ -91,6 +92,7 @@ static tn_status advance(void *object)
         return status;
     tn__scaler_set_numbers(scaler);
     scaler->pending = true;
+    scaler->updates = false;
     if (scaler->capturing)
         /* Flags of a recording that fails before it has set them are not of
          * this round. */
@@ -113,8 +115,41 @@ tn_status tn__scaler_record(tn_grad_scaler *scaler)
     scaler->capturing = true;
     const int given = tn_graph_on_replay(scaler, &host);
     scaler->capturing = false;
-    if (given == 0)
-        scaler->updates = false;
+    return given < 0 ? given : TN_OK;
+}
+
+/* The host part of a recorded update. It comes after that of the scaler. */
+typedef struct recorded_update {
+    tn_object object;
+    tn_grad_scaler *scaler; /* not owned; the recording has a reference */
+} recorded_update;
+
+static const tn_object_class update_class = {
+    sizeof update_class, "update of a gradient scaler",
+    sizeof(recorded_update), NULL};
+
+static tn_status advance_update(void *object)
+{
+    ((recorded_update *)object)->scaler->updates = true;
+    return TN_OK;
+}
+
+static const tn_graph_host update_host = {.size = sizeof update_host,
+                                          .advance = advance_update};
+
+tn_status tn__scaler_record_update(tn_grad_scaler *scaler)
+{
+    if (!scaler->update) {
+        tn_scope *scope = tn_scope_open();
+        recorded_update *update = tn_object_new(&update_class, 0);
+        if (update)
+            update->scaler = scaler;
+        scaler->update = tn_keep(update);
+        tn_scope_close(scope);
+    }
+    const int given = scaler->update
+                          ? tn_graph_on_replay(scaler->update, &update_host)
+                          : tn_error_code();
     return given < 0 ? given : TN_OK;
 }
 
@@ -132,13 +167,30 @@ tn_tensor *tn__scaler_record_scale(const tn_grad_scaler *scaler,
     return tn_mul(loss, scale);
 }
 
+/* Takes an optimizer out of its scaler's list. */
+static void unlink_optim(tn_optim *optim)
+{
+    tn_optim **at = &optim->scaler->scaled;
+    while (*at != optim)
+        at = &(*at)->next_scaled;
+    *at = optim->next_scaled;
+    optim->next_scaled = NULL;
+    optim->scaler = NULL;
+    tn_drop(optim);
+}
+
 tn_status tn__scaler_record_found(tn_grad_scaler *scaler, tn_optim *optim,
                                   tn_tensor *found)
 {
-    if (optim->scaler && optim->scaler != scaler)
-        return tn_error_refuse_argument(
-            TN_ERR_STATE, "grad_scaler_unscale", "optim",
-            "its step is recorded with another gradient scaler");
+    if (optim->scaler && optim->scaler != scaler) {
+        if (optim->scaler->pending)
+            return tn_error_refuse_argument(
+                TN_ERR_STATE, "grad_scaler_unscale", "optim",
+                "its last step was recorded with another gradient scaler, whose "
+                "result the host has not read: call tn_grad_scaler_factor with "
+                "that one first");
+        unlink_optim(optim);
+    }
     if (!optim->found) {
         optim->found = tn_keep(tn_zeros_like(found));
         if (!optim->found)

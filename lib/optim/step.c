@@ -107,7 +107,10 @@ static int find_leader(const tn__optim_group *g, int i)
  * them changes none. Notes which they are. */
 static tn_status prepare(tn_optim *optim)
 {
-    bool same = true;
+    const bool skips = optim->skip != NULL;
+    bool same = optim->skips == skips;
+    tn_status status = TN_OK;
+    optim->skips = skips;
     for (tn__optim_group *g = optim->first; g; g = g->next) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
             tn__optim_state *state = &g->state[i];
@@ -120,18 +123,14 @@ static tn_status prepare(tn_optim *optim)
             const int leader = find_leader(g, i);
             same &= state->leader == leader;
             state->leader = leader;
-            tn_status status =
-                tn_anomaly_mode() ? check_nan(g, i, grad) : TN_OK;
+            if (status == TN_OK && tn_anomaly_mode())
+                status = check_nan(g, i, grad);
             if (status == TN_OK)
                 status = check_device(g, i, p);
-            if (status < 0)
-                return status;
         }
     }
-    const bool skips = optim->skip != NULL;
-    optim->version += !same || optim->skips != skips;
-    optim->skips = skips;
-    return TN_OK;
+    optim->version += !same;
+    return status;
 }
 
 /* Makes the state of the parameters that have none. */
@@ -153,7 +152,9 @@ static tn_status advance(void *object)
 {
     tn_optim *optim = object;
     const tn__optim_rule *rule = optim->rule;
-    const tn_status status = make_states(optim);
+    tn_status status = optim->skips ? TN_OK : tn__optim_settle(optim);
+    if (status == TN_OK)
+        status = make_states(optim);
     if (status < 0)
         return status;
     const int rounding = tn__nearest_begin();
@@ -178,9 +179,17 @@ static tn_status advance(void *object)
     return TN_OK;
 }
 
+/* A recorded step also depends on which parameters require a gradient. */
 static int64_t version(const void *object)
 {
-    return ((const tn_optim *)object)->version;
+    const tn_optim *optim = object;
+    uint64_t version = (uint64_t)optim->version;
+    for (const tn__optim_group *g = optim->first; g; g = g->next)
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++)
+            version = version * 0x9e3779b97f4a7c15u +
+                      tn_tensor_requires_grad(tn_parameters_at(g->parameters,
+                                                               i));
+    return (int64_t)version;
 }
 
 static void take_back(void *object)
@@ -294,7 +303,9 @@ tn_status tn_optim_step(tn_optim *optim)
             "a step of %s evaluates the loss several times: call "
             "tn_optim_step_closure",
             optim->rule->name);
-    tn_status status = optim->skip ? TN_OK : tn__optim_settle(optim);
+    /* advance() settles a recorded step, outside of the recording. */
+    tn_status status =
+        tn_graph_is_recording() ? TN_OK : tn__optim_settle(optim);
     tn_trace_push("optim_step");
     tn_scope *scope = tn_scope_open();
     TN_NO_GRAD {
