@@ -106,9 +106,6 @@ tn_status tn__compiled_call(const char *name, tn_device *device,
                             tn_tensor *const *in, int in_count, tn_tensor **out,
                             int out_count);
 
-/* Returns whether a launch's parameter is a number that each replay repeats: not
- * of a random draw, and not a late number. */
-bool tn__command_param_is_constant(const tn__command *command, uint32_t param);
 /* Returns whether parameter i of launch a and parameter k of launch b have the same
  * number in each replay: equal constants, or one late number. */
 bool tn__command_same_param(const tn__command *a, uint32_t i,

@@ -78,7 +78,9 @@ static bool same_launch(const tn__command *x, const tn__command *y)
     return true;
 }
 
-bool tn__command_param_is_constant(const tn__command *command, uint32_t param)
+/* Returns whether a launch's parameter is a number that each replay repeats: not
+ * of a random draw, and not a late number. */
+static bool is_constant(const tn__command *command, uint32_t param)
 {
     for (uint32_t i = 0; i < command->late_count; i++)
         if (command->late[i].param == param)
@@ -101,8 +103,8 @@ bool tn__command_same_param(const tn__command *a, uint32_t i,
 {
     if (a->program->param_dtype[i] != b->program->param_dtype[k])
         return false;
-    if (tn__command_param_is_constant(a, i))
-        return tn__command_param_is_constant(b, k) &&
+    if (is_constant(a, i))
+        return is_constant(b, k) &&
                memcmp(&a->args.launch.param[i], &b->args.launch.param[k],
                       sizeof(tn_number)) == 0;
     const double *late = late_number(a, i);
@@ -120,7 +122,7 @@ static int compare_params(const comparison *c, const tn__step *x,
         const tn_number a = p->args.launch.param[i];
         const tn_number b = q->args.launch.param[i];
         if (memcmp(&a, &b, sizeof a) == 0 ||
-            !tn__command_param_is_constant(p, i))
+            !is_constant(p, i))
             continue;
         if (!c->text)
             return TN__NUMBERS_DIFFER;
