@@ -53,6 +53,17 @@ static void address(x86 *x, unsigned reg, const x86_memory *m, unsigned unit)
         tn__x86_word(x, (uint32_t)m->disp);
 }
 
+/* Returns bit W of a VEX prefix. Most instructions ignore it, but valgrind stops at
+ * some of them if it is set. */
+static unsigned vex_wide(x86_op op)
+{
+    const bool counts =
+        op.map == 1   ? op.opcode == 0x6e || op.opcode == 0x7e /* VMOVQ */
+        : op.map == 2 ? op.opcode >= 0x45 /* shifts by vectors, FMA, gathers */
+                      : op.opcode <= 0x01 /* VPERMQ, VPERMPD */;
+    return op.wide && counts;
+}
+
 void tn__x86_vector(x86 *x, x86_op op, x86_form form, unsigned first,
                     unsigned second, const x86_source *source, int imm)
 {
@@ -64,7 +75,8 @@ void tn__x86_vector(x86 *x, x86_op op, x86_form form, unsigned first,
     }
     bool broadcast = source->is_memory && source->is_broadcast;
     tn__x86_byte(x, x->vex ? 0xc4 : 0x62);
-    unsigned last = (unsigned)op.wide << 7 | (~second & 15) << 3 | op.prefix;
+    const unsigned wide = x->vex ? vex_wide(op) : op.wide;
+    unsigned last = wide << 7 | (~second & 15) << 3 | op.prefix;
     if (x->vex) {
         assert(!form.mask && !broadcast && first < 16 && second < 16);
         if (!source->is_memory)
