@@ -70,7 +70,12 @@ TN_API tn_status tn_grad_scaler_unscale(tn_grad_scaler *scaler,
 /* Calls tn_optim_step, unless an unscaled gradient is infinite or NaN. Returns
  * 1 if the step was done, 0 if it was skipped, or a negative status on failure.
  * Waits for the device. Fails with TN_ERR_STATE if optim was stepped since the
- * last update, or while an error is pending. */
+ * last update, or while an error is pending.
+ *
+ * While work is recorded (tn_graph_record, tn_compile), it does not wait and
+ * returns 1: each replay decides on the device whether the step is skipped. The
+ * host learns of it before the next replay, or in the next call that uses the
+ * scaler or the optimizer. */
 TN_API int tn_grad_scaler_step(tn_grad_scaler *scaler, tn_optim *optim);
 
 /* Adjusts the scale, after the steps of all optimizers. The scale never falls

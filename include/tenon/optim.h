@@ -44,7 +44,8 @@ TN_API double tn_optim_step_closure(tn_optim *optim, tn_optim_closure closure,
                                     void *context);
 
 /* tn_optim_lr returns the learning rate of group 0. tn_optim_set_lr sets the
- * learning rate of all groups. */
+ * learning rate of all groups. It fails with TN_ERR_STATE while work is recorded,
+ * since a replay would not set it again. */
 TN_API double tn_optim_lr(const tn_optim *optim);
 TN_API tn_status tn_optim_set_lr(tn_optim *optim, double lr);
 
@@ -124,7 +125,9 @@ TN_OPTIONS_STRUCT(tn_clip_grad_norm, TN_CLIP_GRAD_NORM_OPTIONS_LIST);
  * float64, otherwise in float32. Gradients without elements are left out. Waits
  * for the device. Returns the norm before scaling, or NAN, with an error and
  * nothing changed, on failure. Without error_if_nonfinite, a NaN in one
- * gradient makes all of them NaN. Source: torch.nn.utils.clip_grad_norm_. */
+ * gradient makes all of them NaN. The host waits for the norm, so the call fails
+ * with TN_ERR_STATE while work is recorded: tn_clip_grad_norm_on_device does not.
+ * Source: torch.nn.utils.clip_grad_norm_. */
 TN_API double tn_clip_grad_norm_with(const tn_parameter_list *parameters,
                                      double max_norm,
                                      const tn_clip_grad_norm_options *options);

@@ -26,14 +26,14 @@ extern "C" {
 
 typedef struct tn_schedule tn_schedule;
 
-/* Sets the next learning rate. Fails with TN_ERR_STATE while an error is
- * pending, and with TN_ERR_ARGUMENT for tn_schedule_reduce_lr_on_plateau, which
+/* Sets the next learning rate. Fails with TN_ERR_STATE while an error is pending or
+ * work is recorded (call it after each replay), and with TN_ERR_ARGUMENT for tn_schedule_reduce_lr_on_plateau, which
  * steps by tn_schedule_step_metric. A step that fails changes nothing. */
 TN_API tn_status tn_schedule_step(tn_schedule *schedule);
 /* The step of tn_schedule_reduce_lr_on_plateau. metric is the value that it
  * watches, for example a validation loss. NaN does not count as an improvement.
- * Fails with TN_ERR_STATE while an error is pending, and with TN_ERR_ARGUMENT
- * for another schedule. */
+ * Fails with TN_ERR_STATE while an error is pending or work is recorded, and with
+ * TN_ERR_ARGUMENT for another schedule. */
 TN_API tn_status tn_schedule_step_metric(tn_schedule *schedule, double metric);
 /* Returns "min" or "max" if the step of schedule is tn_schedule_step_metric
  * with a metric that should fall or rise, and NULL if it is tn_schedule_step or

@@ -40,8 +40,10 @@ run 30 -n 2 --grace 0 sh -c \
 is_str "$status" 137 "a killed rank ends the job"
 is_str "$(($(date +%s) - begin < 12))" 1 "soon"
 # (A process that its new parent has not waited for is a zombie, Z.)
+is_str "$(find "$scratch" -name 'child.*' -size +0 | wc -l)" 2 \
+    "both ranks had a grandchild"
 is_empty "$(for child in "$scratch"/child.*; do
-    ps -o stat= -p "$(cat "$child")" | grep -v '^Z'
+    grep '^State:' "/proc/$(cat "$child")/status" 2>/dev/null | grep -v 'Z (zombie)'
 done)" "and no process is left"
 
 run 20 -n 4 "$faults" killed
