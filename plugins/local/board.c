@@ -89,15 +89,19 @@ uint32_t local_job_life(local_job *job, int32_t rank)
         return TN_COMM_CLOSED;
     if (rank == job->rank || !atomic_load(&slot->process))
         return TN_COMM_ALIVE;
+    if (atomic_load(&slot->gone))
+        return TN_COMM_GONE;
     /* EOWNERDEAD gives us the mutex. Unlocked as it is, all later calls of any
-     * process get ENOTRECOVERABLE. */
+     * process get ENOTRECOVERABLE, or EBUSY while another rank asks: the flag
+     * keeps the answer from changing. */
     int got = pthread_mutex_trylock(&slot->life);
+    if (got == EOWNERDEAD || got == ENOTRECOVERABLE)
+        atomic_store(&slot->gone, 1);
     if (got == 0 || got == EOWNERDEAD)
         pthread_mutex_unlock(&slot->life);
     if (got == 0) /* it has just closed, or is about to */
         return atomic_load(&slot->closed) ? TN_COMM_CLOSED : TN_COMM_ALIVE;
-    return got == EOWNERDEAD || got == ENOTRECOVERABLE ? TN_COMM_GONE
-                                                       : TN_COMM_ALIVE;
+    return atomic_load(&slot->gone) ? TN_COMM_GONE : TN_COMM_ALIVE;
 }
 
 /* ---- the verdict ---------------------------------------------------------- */

@@ -44,6 +44,7 @@ typedef struct local_slot {
                              also by a signal, and before its parent waits */
     _Atomic int64_t process; /* 0 until it has joined */
     _Atomic uint32_t closed;
+    _Atomic uint32_t gone; /* it ended without closing: once set, it stays */
     _Atomic uint64_t beat_ns; /* CLOCK_MONOTONIC of the last heartbeat */
     _Atomic uint32_t position_version; /* odd while it is written */
     uint32_t position_bytes;
