@@ -3,7 +3,7 @@ libtenon_la_SOURCES += \
 	lib/compile/compiled.c \
 	lib/compile/capture.c lib/compile/capture.h lib/compile/compare.c \
 	lib/compile/passes.h lib/compile/values.c lib/compile/repeats.c \
-	lib/compile/copies.c lib/compile/recompute.c \
+	lib/compile/copies.c lib/compile/fills.c lib/compile/recompute.c \
 	lib/compile/space.c lib/compile/space.h \
 	lib/compile/window.c lib/compile/window.h lib/compile/dead.c \
 	lib/compile/fuse.c lib/compile/fuse.h lib/compile/fit.c \

@@ -69,12 +69,15 @@ static void find_overlap(cpu_plan *plan)
                 from->base != to->base)
                 continue;
             plan->in_place = true;
-            if (built->has_rows && built->operand[r].level == TN_LEVEL_ROW &&
-                built->operand[w].level == TN_LEVEL_ROW &&
-                same_points(from, to) &&
-                !(built->row_read_after_write[w] >> r & 1))
+            const bool row = built->operand[r].level == TN_LEVEL_ROW;
+            const bool both = row == (built->operand[w].level == TN_LEVEL_ROW);
+            if (!both || !same_points(from, to))
+                plan->overlap = true;
+            else if (built->has_rows && row &&
+                     !(built->row_read_after_write[w] >> r & 1))
                 plan->copied |= UINT32_C(1) << r;
-            else if ((built->read_after_write[w] >> r & 1) || !same_points(from, to))
+            else if ((built->has_rows && row) ||
+                     (built->read_after_write[w] >> r & 1))
                 plan->overlap = true;
         }
 }
