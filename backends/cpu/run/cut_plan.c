@@ -52,9 +52,10 @@ static bool same_points(const cpu_view *a, const cpu_view *b)
 }
 
 /* Sets in_place if an output begins at the address of an input: the two are
- * then the same memory. Sets overlap if the program reads that input after it
- * writes the output. Loads must then copy. Scalars per row are not read after they
- * are written if their loads copy, which `copied` says. */
+ * then the same memory. Scalars per row, which are few, do not count. Sets overlap
+ * if the program reads that input after it writes the output. Loads must then copy.
+ * Scalars per row are not read after they are written if their loads copy, which
+ * `copied` says. */
 static void find_overlap(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -68,9 +69,9 @@ static void find_overlap(cpu_plan *plan)
             if (built->operand[r].access != TN_OPERAND_READ ||
                 from->base != to->base)
                 continue;
-            plan->in_place = true;
             const bool row = built->operand[r].level == TN_LEVEL_ROW;
             const bool both = row == (built->operand[w].level == TN_LEVEL_ROW);
+            plan->in_place |= !built->has_rows || !row;
             if (!both || !same_points(from, to))
                 plan->overlap = true;
             else if (built->has_rows && row &&
