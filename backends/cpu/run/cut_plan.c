@@ -69,16 +69,19 @@ static void find_overlap(cpu_plan *plan)
             if (built->operand[r].access != TN_OPERAND_READ ||
                 from->base != to->base)
                 continue;
-            const bool row = built->operand[r].level == TN_LEVEL_ROW;
-            const bool both = row == (built->operand[w].level == TN_LEVEL_ROW);
-            plan->in_place |= !built->has_rows || !row;
-            if (!both || !same_points(from, to))
+            /* An element that each row reads, such as a bias that an optimizer
+             * updates, is stored after the row. */
+            const bool stores_rows =
+                built->has_rows && built->operand[w].level == TN_LEVEL_ROW;
+            plan->in_place |= !stores_rows;
+            if (!same_points(from, to))
                 plan->overlap = true;
-            else if (built->has_rows && row &&
-                     !(built->row_read_after_write[w] >> r & 1))
-                plan->copied |= UINT32_C(1) << r;
-            else if ((built->has_rows && row) ||
-                     (built->read_after_write[w] >> r & 1))
+            else if (stores_rows && built->operand[r].level == TN_LEVEL_ROW) {
+                if (built->row_read_after_write[w] >> r & 1)
+                    plan->overlap = true;
+                else
+                    plan->copied |= UINT32_C(1) << r;
+            } else if (built->read_after_write[w] >> r & 1)
                 plan->overlap = true;
         }
 }
