@@ -46,6 +46,10 @@ enum {
     LINE = 64  /* bytes of a cache line */
 };
 
+/* How many bytes ahead of the loads b is prefetched for one row of a
+ * (family.c). */
+static int64_t weight_ahead;
+
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t quad_i32 __attribute__((vector_size(16)));
 
@@ -232,9 +236,13 @@ tile(const int many, const int each, const int type, TILE_ARGUMENTS)
         _Pragma("GCC unroll 24") for (int i = 0; i < many * each; i++)
             _Pragma("GCC unroll 4") for (int r = 0; r < parts; r++)
                 s[i][r] = (vec_f32){0};
-        for (int64_t p = 0; p + LANES <= k; p += LANES)
+        for (int64_t p = 0; p + LANES <= k; p += LANES) {
+            _Pragma("GCC unroll 6") for (int j = 0; many == 1 && j < each; j++)
+                if (type == WIDE || p % (2 * LANES) == 0)
+                    __builtin_prefetch(b + j * b_row + p * bytes + weight_ahead);
             add_products(many, each, q, parts, type, 0, NULL, a + p, a_row,
                          b + p * bytes, b_row, s);
+        }
         if (rest)
             add_products(many, each, q, parts, type, 1, mask + rest,
                          a + k - LANES, a_row, b + (k - LANES) * bytes, b_row,
@@ -431,6 +439,7 @@ void TN_CPU_NAME(tn__cpu_rows)(tn_cpu_routines *table)
     half.widen = table->load[TN_F16];
     brain.widen = table->load[TN_BF16];
 #endif
+    weight_ahead = table->family->weight_ahead;
     table->rows[TN_F32] = rows_f32;
     table->rows[TN_F16] = rows_f16;
     table->rows[TN_BF16] = rows_bf16;
