@@ -140,6 +140,7 @@ tn_comm *local_hall_enter(local_job *job, const int32_t *member, int32_t count,
     comm->rank = rank;
     comm->count = count;
     comm->end = &comm->first;
+    snprintf(comm->name, sizeof comm->name, "%s", name);
     if (rank == 0)
         comm->hall = hall_make(name, count, &comm->hall_bytes);
     bool waits = rank != 0 || comm->hall;

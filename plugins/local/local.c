@@ -218,14 +218,14 @@ static void request_close(tn_comm_request *request)
 
 /* ---- split ---------------------------------------------------------------- */
 
-/* Gathers a few bytes of all ranks. The core has made sure that all ranks are
- * here, so a plain wait is enough. */
-static tn_status gather(tn_comm *comm, const void *mine, uint64_t bytes, void *all)
+/* The core has made sure that all ranks are here, so a plain wait is enough. */
+tn_status local_gather(tn_comm *comm, const void *mine, uint64_t bytes, void *all,
+                       uint64_t check)
 {
     tn_comm_args args = {.size = sizeof args, .kind = TN_COMM_ALL_GATHER,
                          .dtype = TN_U8, .root = -1, .count = bytes,
                          .send = mine, .recv = all, .scale = 1,
-                         .check = 0x73706c6974 /* split */};
+                         .check = check};
     tn_comm_request *request;
     tn_status status = start(comm, &args, &request);
     if (status != TN_OK)
@@ -234,8 +234,8 @@ static tn_status gather(tn_comm *comm, const void *mine, uint64_t bytes, void *a
     status = wait_done(request, comm->job->timeout_ns, &done);
     request_close(request);
     if (status == TN_OK && !done)
-        status = local_host->fail(TN_ERR_STATE, "local: split: waited %.1f s for "
-                                  "the other ranks",
+        status = local_host->fail(TN_ERR_STATE, "local: waited %.1f s for the "
+                                  "other ranks",
                                   (double)comm->job->timeout_ns * 1e-9);
     return status;
 }
@@ -257,7 +257,8 @@ static tn_status split(tn_comm *parent, int32_t color, int32_t key, tn_comm **ou
 {
     choice all[LOCAL_MAX_RANKS];
     const choice mine = {color, key, parent->rank, ++parent->job->halls};
-    tn_status status = gather(parent, &mine, sizeof mine, all);
+    tn_status status = local_gather(parent, &mine, sizeof mine, all,
+                                    0x73706c6974 /* split */);
     *out = NULL;
     if (status != TN_OK || color < 0)
         return status;
@@ -381,6 +382,8 @@ const tn_comm_plugin *tenon_comm_v1(const tn_comm_host *host)
         .wait = wait_done,
         .group_begin = group,
         .group_end = group,
+        .memory_alloc = local_memory_alloc,
+        .memory_close = local_memory_close,
         .peer = peer,
         .publish = publish,
     };
