@@ -1,13 +1,15 @@
 /* dist.c: collectives and data parallel training of processes of this machine,
  * beside PyTorch with gloo:
  *
- *     bench/dist [--ranks 2,4] [--rounds 21] [--only reduce,step,start] [--alone]
+ *     bench/dist [--ranks 2,4] [--rounds 21] [--only reduce,step,start]
+ *                [--sizes 65536,...] [--beside ENGINE] [--alone]
  *
  * Runs jobs of as many ranks as --ranks says. In each round all sides do the
  * same, one after the other, so that the load of the machine affects them alike;
  * a round's time is that of the slowest rank. Medians are printed, with the
  * quartiles. TENON_BENCH_PYTHON names a Python with torch; without one, or with
- * --alone, there are figures of Tenon alone. TENON_ENGINE selects the engine. */
+ * --alone, there are figures of Tenon alone. TENON_ENGINE selects the engine, and
+ * --beside another one, which then stands in the place of gloo. */
 #include "dist.h"
 
 #include <fcntl.h>
@@ -30,7 +32,7 @@ typedef struct job {
 } job;
 
 static int rounds = 21;
-static const char *python;
+static const char *python, *beside, *sizes;
 
 static double now_ns(void)
 {
@@ -62,15 +64,17 @@ static void become_rank(int rank, int count, bool torch, int serial, int to,
     snprintf(name, sizeof name, "bench-%ld-%d", (long)getppid(), serial);
     setenv("TENON_JOB", name, 1);
     set("TENON_NUM_THREADS", threads(count));
-    set(torch ? "RANK" : "TENON_RANK", rank);
-    set(torch ? "WORLD_SIZE" : "TENON_SIZE", count);
+    set(torch && !beside ? "RANK" : "TENON_RANK", rank);
+    set(torch && !beside ? "WORLD_SIZE" : "TENON_SIZE", count);
+    if (torch && beside)
+        setenv("TENON_ENGINE", beside, 1);
     if (torch) {
         setenv("MASTER_ADDR", "127.0.0.1", 1);
         set("MASTER_PORT", 20000 + (getppid() * 7 + serial) % 10000);
     }
     dup2(to, 0);
     dup2(from, 1);
-    if (torch)
+    if (torch && !beside)
         execlp(python, python, BENCH_FOLDER "/dist.py", (char *)NULL);
     else
         execl("/proc/self/exe", "dist", "--rank", (char *)NULL);
@@ -182,14 +186,26 @@ static int calls_for(job *j, const char *word, long long bytes)
     return calls < 1 ? 1 : calls > 2000 ? 2000 : calls;
 }
 
+static bool is_listed(const char *list, long long value)
+{
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1
+                                                         : NULL)
+        if (atoll(at) == value)
+            return true;
+    return false;
+}
+
 static void run_reduce(job *tenon, job *torch)
 {
-    static const struct {
+    const struct {
         const char *word, *name;
-    } side[3] = {{"shared", "shared"}, {"reduce", "ordinary"}, {"reduce", "gloo"}};
+    } side[3] = {{"shared", "shared"}, {"reduce", "ordinary"},
+                 {"reduce", beside ? "beside" : "gloo"}};
     printf("all_reduce of float32, %d ranks\n", tenon->count);
     for (long long bytes = 64; bytes <= 64 << 20; bytes *= 4) {
         static figure f[3];
+        if (sizes && !is_listed(sizes, bytes))
+            continue;
         char command[3][64];
         memset(f, 0, sizeof f);
         for (int s = 0; s < 3; s++) {
@@ -247,7 +263,7 @@ static void run_step(job *tenon, job *torch, const char *name)
     printf("step of %s, %d ranks\n", name, tenon->count);
     for (int s = 0; s < 4; s += 2)
         if (f[s].count) {
-            printf("  %s", s ? "torch" : "tenon");
+            printf("  %s", !s ? "tenon" : beside ? "beside" : "torch");
             print_figure("alone", &f[s]);
             print_figure("averaged", &f[s + 1]);
             print_figure("overhead", &over[s / 2]);
@@ -255,8 +271,9 @@ static void run_step(job *tenon, job *torch, const char *name)
                    quantile(&f[s], 0.5) / quantile(&f[s + 1], 0.5));
         }
     if (f[2].count)
-        printf("  overhead %.3f of torch's\n",
-               quantile(&over[0], 0.5) / quantile(&over[1], 0.5));
+        printf("  overhead %.3f of %s\n",
+               quantile(&over[0], 0.5) / quantile(&over[1], 0.5),
+               beside ? beside : "torch's");
     fflush(stdout);
 }
 
@@ -269,7 +286,7 @@ static void run_start(int count)
     for (int i = 0; i < (rounds < 11 ? rounds : 11); i++)
         for (int s = 0; s < 2; s++) {
             job j;
-            if (s && (!python || i > 4))
+            if (s && ((!python && !beside) || i > 4))
                 continue;
             if (!job_start(&j, count, s == 1))
                 return;
@@ -314,9 +331,10 @@ static int run(const char *ranks, const char *only)
             continue;
         if (!job_start(&tenon, count, false))
             return 1;
-        if (python && !job_start(&torch, count, true)) {
-            printf("%s has no torch: figures of Tenon alone\n", python);
-            python = NULL;
+        if ((python || beside) && !job_start(&torch, count, true)) {
+            printf("%s does not start: figures of Tenon alone\n",
+                   beside ? beside : python);
+            python = beside = NULL;
         }
         if (wants(only, "reduce"))
             run_reduce(&tenon, &torch);
@@ -345,11 +363,16 @@ int main(int argc, char **argv)
             ranks = argv[++i];
         else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
             rounds = atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--beside") && i + 1 < argc)
+            beside = argv[++i];
+        else if (!strcmp(argv[i], "--sizes") && i + 1 < argc)
+            sizes = argv[++i];
         else if (!strcmp(argv[i], "--only") && i + 1 < argc)
             only = argv[++i];
         else
             return fprintf(stderr, "usage: bench/dist [--ranks 2,4] [--rounds N] "
-                           "[--only reduce,step,start] [--alone]\n"), 2;
+                           "[--only reduce,step,start] [--sizes 65536,...] "
+                           "[--beside ENGINE] [--alone]\n"), 2;
     }
     if (rounds < 1 || rounds > ROUNDS)
         return fprintf(stderr, "bench/dist: --rounds: expected 1 to %d\n",
