@@ -2,14 +2,15 @@
  * beside PyTorch with gloo:
  *
  *     bench/dist [--ranks 2,4] [--rounds 21] [--only reduce,step,start]
- *                [--sizes 65536,...] [--beside ENGINE] [--alone]
+ *                [--sizes 65536,...] [--beside ENGINE] [--cpu] [--alone]
  *
  * Runs jobs of as many ranks as --ranks says. In each round all sides do the
  * same, one after the other, so that the load of the machine affects them alike;
  * a round's time is that of the slowest rank. Medians are printed, with the
  * quartiles. TENON_BENCH_PYTHON names a Python with torch; without one, or with
  * --alone, there are figures of Tenon alone. TENON_ENGINE selects the engine, and
- * --beside another one, which then stands in the place of gloo. */
+ * --beside another one, which then stands in the place of gloo. --cpu measures
+ * processor time instead, for a machine that others use. */
 #include "dist.h"
 
 #include <fcntl.h>
@@ -306,8 +307,9 @@ static void print_load(const char *when)
 {
     double load[3] = {0};
     getloadavg(load, 3);
-    printf("%s: load %.1f on %ld processors\n", when, load[0],
-           sysconf(_SC_NPROCESSORS_ONLN));
+    printf("%s: load %.1f on %ld processors%s\n", when, load[0],
+           sysconf(_SC_NPROCESSORS_ONLN),
+           getenv("BENCH_CPU") ? "; processor time" : "");
 }
 
 static bool wants(const char *only, const char *what)
@@ -357,7 +359,9 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--rank"))
             return dist_rank();
-        if (!strcmp(argv[i], "--alone"))
+        if (!strcmp(argv[i], "--cpu"))
+            setenv("BENCH_CPU", "1", 1);
+        else if (!strcmp(argv[i], "--alone"))
             alone = true;
         else if (!strcmp(argv[i], "--ranks") && i + 1 < argc)
             ranks = argv[++i];
@@ -372,7 +376,7 @@ int main(int argc, char **argv)
         else
             return fprintf(stderr, "usage: bench/dist [--ranks 2,4] [--rounds N] "
                            "[--only reduce,step,start] [--sizes 65536,...] "
-                           "[--beside ENGINE] [--alone]\n"), 2;
+                           "[--beside ENGINE] [--cpu] [--alone]\n"), 2;
     }
     if (rounds < 1 || rounds > ROUNDS)
         return fprintf(stderr, "bench/dist: --rounds: expected 1 to %d\n",

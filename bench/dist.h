@@ -9,7 +9,8 @@
  *     quit
  *
  * The answer is the time of one call in nanoseconds, on this rank, after a
- * barrier; or 0 if this side cannot do that. Before the first command a rank
+ * barrier; or 0 if this side cannot do that. If BENCH_CPU is set in the
+ * environment, it is the processor time of the process. Before the first command a rank
  * writes "ready", as soon as it has passed a barrier of the job. */
 #ifndef BENCH_DIST_H
 #define BENCH_DIST_H
