@@ -89,6 +89,10 @@ TN_API bool tn_safetensors_has(const tn_safetensors *file, const char *name);
  * none. The string is valid while file lives. */
 TN_API const char *tn_safetensors_metadata(const tn_safetensors *file,
                                            const char *key);
+/* Returns key i of the metadata, or NULL if i is out of range. The string is
+ * valid while file lives. Cannot fail. */
+TN_API const char *tn_safetensors_metadata_key(const tn_safetensors *file,
+                                               int i);
 
 /* Return the dtype, number of dimensions and shape of a tensor, without reading
  * its elements. The dtype is TN_DTYPE_NONE if Tenon does not have it. If file

@@ -218,6 +218,14 @@ const char *tn_safetensors_metadata(const tn_safetensors *file,
     return NULL;
 }
 
+const char *tn_safetensors_metadata_key(const tn_safetensors *file, int i)
+{
+    if (!is_file(file, "safetensors_metadata_key") || i < 0 ||
+        (size_t)i >= file->header.metadata_count)
+        return NULL;
+    return file->header.metadata[2 * i];
+}
+
 /* Returns the entry with this name, for a function that reads an attribute.
  * Returns NULL without an error if there is none. */
 static const tn__safetensors_entry *entry_of(const tn_safetensors *file,
