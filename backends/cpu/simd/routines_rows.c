@@ -421,6 +421,10 @@ ROWS(rows_f32, wide)
 ROWS(rows_f16, half)
 ROWS(rows_bf16, brain)
 
+#if defined(__AVX512F__)
+#include "rows_bf16.inc"
+#endif
+
 void TN_CPU_NAME(tn__cpu_rows)(tn_cpu_routines *table)
 {
 #if !defined(__F16C__) && !defined(__aarch64__)
@@ -430,6 +434,10 @@ void TN_CPU_NAME(tn__cpu_rows)(tn_cpu_routines *table)
     table->rows[TN_F32] = rows_f32;
     table->rows[TN_F16] = rows_f16;
     table->rows[TN_BF16] = rows_bf16;
+#if defined(__AVX512F__)
+    if (__builtin_cpu_supports("avx512bf16"))
+        table->bf16_rows = rows_of_dots;
+#endif
 }
 #if defined(__OPTIMIZE__) && !defined(__clang__)
 #pragma GCC pop_options
