@@ -231,6 +231,7 @@ static tn__replayed *finish(building *b, bool fuse, double memory,
     if (fuse) {
         b->program->repeats = tn__pass_repeats(b->capture);
         b->program->copies = tn__pass_copies(b->capture);
+        b->program->fills = tn__pass_fills(b->capture);
     }
     uint64_t limit = b->program->peak_bytes;
     bool done = !tn__error_pending() &&
