@@ -12,7 +12,7 @@
  * elements in brackets is summed over channels. That is a matrix product for
  * each element, which the routine `tiles` of convolution computes.
  *
- * Filters are transformed once per call. A task transforms the windows of a
+ * Filters are transformed once per call, unless they are prepared. A task transforms the windows of a
  * block of tiles, with tiles as lanes. The windows stay in an outer cache while
  * the products read them. A result depends only on its own window, so a NaN
  * affects only the results whose windows contain it. Sums over channels are cut
@@ -264,19 +264,57 @@ static void set_up(winograd *w, const tn_conv_args *args)
                         w->from_channels);
 }
 
+/* Fills in *w, if this method computes the call. */
+static bool describe(winograd *w, const tn_conv_args *args,
+                     const tn_cpu_routines *routines, conv_choice choice)
+{
+    if (choice == CONV_DIRECT || !routines->winograd[0] || !suits(args))
+        return false;
+    const bool line = args->kernel[0] == 1;
+    *w = (winograd){.general = routines, .routines = routines->winograd[!line],
+                    .products = routines->conv[CPU_F32], .high = line ? 1 : 2,
+                    .elements = line ? 4 : 16, .taps = line ? 3 : 9};
+    set_up(w, args);
+    return choice != CONV_BY_COST || pays(w, args->kind);
+}
+
+static int64_t filters_bytes(const winograd *w)
+{
+    return w->groups * w->elements * w->plane * (int64_t)sizeof *w->filters;
+}
+
+static void transform_all_filters(winograd *w)
+{
+    int64_t strips = w->groups * ((w->to_channels + STRIP - 1) / STRIP);
+    bool serial = w->groups * w->elements * w->plane < FILTERS_WORK;
+    for (int64_t i = 0; serial && i < strips; i++)
+        transform_filters(w, i);
+    if (!serial)
+        tn__cpu_host->parallel_for(strips, transform_filters, w);
+}
+
+bool tn__cpu_conv_winograd_prepare(const tn_conv_args *args,
+                                   const tn_cpu_routines *routines,
+                                   conv_choice choice, tn_prepared *to)
+{
+    winograd w;
+    if (!describe(&w, args, routines, choice))
+        return false;
+    to->layout = CONV_WINOGRAD_FILTERS;
+    if (!tn__cpu_conv_prepared_alloc(to, filters_bytes(&w)))
+        return true;
+    w.filters = (float *)(void *)to->memory;
+    transform_all_filters(&w);
+    return true;
+}
+
 bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            const tn_cpu_routines *routines,
                            conv_choice choice, tn_cpu_epilogue *then,
                            tn_status *status)
 {
-    if (choice == CONV_DIRECT || !routines->winograd[0] || !suits(args))
-        return false;
-    const bool line = args->kernel[0] == 1;
-    winograd w = {.general = routines, .routines = routines->winograd[!line],
-                  .products = routines->conv[CPU_F32], .high = line ? 1 : 2,
-                  .elements = line ? 4 : 16, .taps = line ? 3 : 9};
-    set_up(&w, args);
-    if (choice == CONV_BY_COST && !pays(&w, args->kind))
+    winograd w;
+    if (!describe(&w, args, routines, choice))
         return false;
     if (args->kind == TN_CONV_WEIGHT) {
         *status = tn__cpu_winograd_weight(&w, args);
@@ -287,19 +325,17 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
                  then, args->count, w.tiles[0] * w.tiles[1] * w.groups)
                  ? then
                  : NULL;
-    w.filters = tn__cpu_memory_acquire(
-        (size_t)(w.groups * w.elements * w.plane) * sizeof *w.filters);
-    if (w.filters) {
-        int64_t strips = w.groups * ((w.to_channels + STRIP - 1) / STRIP);
-        bool serial = w.groups * w.elements * w.plane < FILTERS_WORK;
-        for (int64_t i = 0; serial && i < strips; i++)
-            transform_filters(&w, i);
-        if (!serial)
-            tn__cpu_host->parallel_for(strips, transform_filters, &w);
-        tn__cpu_host->parallel_for(w.groups * w.blocks, run_task, &w);
+    w.filters = (float *)(void *)conv_prepared(args, CONV_WINOGRAD_FILTERS);
+    float *own = NULL;
+    if (!w.filters) {
+        w.filters = own = tn__cpu_memory_acquire((size_t)filters_bytes(&w));
+        if (own)
+            transform_all_filters(&w);
     }
+    if (w.filters)
+        tn__cpu_host->parallel_for(w.groups * w.blocks, run_task, &w);
     bool good = w.filters && !atomic_load(&w.failed);
-    tn__cpu_memory_release(w.filters);
+    tn__cpu_memory_release(own);
     *status = good ? TN_OK
                    : tn__cpu_host->fail(TN_ERR_MEMORY, "conv: out of memory "
                                         "for transformed windows");
