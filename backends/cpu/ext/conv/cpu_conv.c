@@ -470,8 +470,8 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
 
 bool tn__cpu_conv_prepared_alloc(tn_prepared *to, int64_t bytes)
 {
-    to->bytes = (uint64_t)conv_round_up(bytes, 64);
-    to->memory = aligned_alloc(64, (size_t)to->bytes);
+    to->bytes = (uint64_t)bytes;
+    to->memory = tn__cpu_pages(to->bytes);
     return to->memory != NULL;
 }
 
