@@ -12,6 +12,7 @@ libtenon_la_SOURCES += \
 	lib/compile/epilogue.c lib/compile/epilogue.h \
 	lib/compile/arena.c lib/compile/arena.h \
 	lib/compile/list.c lib/compile/list.h \
+	lib/compile/freeze.h lib/compile/constants.c lib/compile/prepare.c \
 	lib/compile/program.c lib/compile/program.h \
 	lib/compile/check.c lib/compile/check.h \
 	lib/compile/report.c lib/compile/report.h
@@ -43,3 +44,5 @@ tests_compile_test_epilogue_SOURCES = tests/compile/test_epilogue.c \
 check_PROGRAMS += tests/compile/test_same_work tests/compile/test_mistakes
 tests_compile_test_same_work_SOURCES = tests/compile/test_same_work.c
 tests_compile_test_mistakes_SOURCES = tests/compile/test_mistakes.c
+check_PROGRAMS += tests/compile/test_freeze
+tests_compile_test_freeze_SOURCES = tests/compile/test_freeze.c

@@ -134,6 +134,13 @@ char *tn__report_finish(tn__text *lines, const char *name,
         tn__text_add(&text, "removed before fusion: %" PRId64 " repeated calls, "
                      "%" PRId64 " copies and %" PRId64 " fills\n", p->repeats,
                      p->copies, p->fills);
+    if (p->constants.calls)
+        tn__text_add(&text, "%" PRId64 " calls with constant results were made "
+                     "once; the results have %" PRIu64 " bytes\n",
+                     p->constants.calls, p->constants.bytes);
+    if (p->prepared.count)
+        tn__text_add(&text, "%zu weights are prepared for the device, in %"
+                     PRIu64 " bytes\n", p->prepared.count, p->prepared.bytes);
     if (p->recomputed)
         tn__text_add(&text, "%" PRId64 " launches compute results again that "
                      "are not kept\n", p->recomputed);
