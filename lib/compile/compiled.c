@@ -49,6 +49,7 @@ struct tn_compiled {
     char *name; /* owned */
     int64_t plan_limit, check_every;
     double memory;
+    uint64_t donate;
     bool fuse, freeze, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
@@ -141,6 +142,7 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
     c->fuse = o.fuse;
     c->freeze = o.freeze;
     c->memory = o.memory;
+    c->donate = o.donate;
     c->name = tn__strdup(o.name ? o.name : "compiled function");
     c->kept = o.keep ? tn_keep(o.keep) : NULL;
     if (!c->name || (o.keep && !c->kept) || read_mode(c) < 0) {
@@ -417,7 +419,8 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
         tn__capture_free(capture);
     } else {
         p->program = tn__replayed_make(
-            capture, &(tn__replay_options){c->fuse, c->freeze, c->memory},
+            capture,
+            &(tn__replay_options){c->fuse, c->freeze, c->memory, c->donate},
             c->name);
         status = p->program ? TN_OK : tn_error_code();
     }
@@ -438,7 +441,7 @@ static tn_status run_replayed(tn_compiled *c, plan *p, tn_tensor *const *in,
         return tn__check_replay(c->name, p->program, p->reference, c->fn,
                                 c->context, in, in_count, out, out_count);
     }
-    return tn__replayed_run(p->program, in, out);
+    return tn__replayed_run(p->program, in, c->donate, out);
 }
 
 static tn_status run_plan(tn_compiled *c, tn_device *device,
@@ -500,6 +503,15 @@ static tn_status check_run(const tn_compiled *c, tn_tensor *const *in,
                             "within TN_NO_GRAD, or let the function use the "
                             "tensor through its context", i);
     }
+    for (int i = 0; i < in_count; i++) {
+        bool alone = atomic_load(&in[i]->storage->references) == 1;
+        for (int k = 0; k < i && alone; k++)
+            alone = in[k]->storage != in[i]->storage;
+        if (c->donate >> i & 1 && !alone)
+            return tn__fail(TN_ERR_STATE, "compiled_run: {in}[%d] is donated, but "
+                            "other tensors use its memory: drop them, or donate "
+                            "a copy (tn_clone)", i);
+    }
     if (tn__me.recording)
         return tn__fail(TN_ERR_STATE, "compiled_run: work is being recorded: "
                         "call it outside of tn_graph_record and of other "
@@ -533,6 +545,9 @@ tn_status tn_compiled_run(tn_compiled *c, tn_tensor *const *in, int in_count,
     tn_grad_mode_set(grad_mode);
     if (status >= 0)
         c->counts.calls++;
+    for (int i = 0; i < in_count; i++)
+        if (c->donate >> i & 1 && tn__tensor_is_live(given[i]))
+            tn__tensor_use_up(given[i]);
     atomic_store(&c->running, false);
     tn__unref(c);
     return status;

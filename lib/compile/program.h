@@ -24,6 +24,9 @@ typedef struct tn__replayed {
     uint32_t *outputs;    /* the values that are OUTPUTs, which each replay makes
                            * anew. Their member `index` is the index here */
     size_t output_count;
+    int donor[TN_COMPILE_MAX_OUTPUTS]; /* donor[i]: 1 plus the index of a donated
+                           * input in whose memory outputs[i] can be; 0 if there is
+                           * none (donate.h) */
     tn_tensor *arena;     /* one reference; NULL if there are no temporaries */
     tn__constants constants;
     tn__prepared_weights prepared;
@@ -39,6 +42,7 @@ typedef struct tn__replayed {
 typedef struct tn__replay_options {
     bool fuse, freeze;
     double memory;
+    uint64_t donate;
 } tn__replay_options;
 
 /* Makes a program of a capture, which it takes over, also on failure. Records an
@@ -49,9 +53,10 @@ tn__replayed *tn__replayed_make(tn__capture *capture,
 void tn__replayed_free(tn__replayed *program);
 
 /* Runs the program. The inputs have the dtypes, shapes and strides of those of
- * the capture. Stores new outputs in out[], owned by the open scope; on failure
- * out[] is all NULL. */
+ * the capture. Bit i of `donated` says that an output may be in the memory of input
+ * i, which nothing else uses. Stores new outputs in out[], owned by the open scope;
+ * on failure out[] is all NULL. */
 tn_status tn__replayed_run(tn__replayed *program, tn_tensor *const *in,
-                           tn_tensor **out);
+                           uint64_t donated, tn_tensor **out);
 
 #endif
