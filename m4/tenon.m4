@@ -36,6 +36,7 @@ AC_DEFUN([TN_SMALL_FLAGS], [
   AC_SUBST([TN_SMALL_CFLAGS])
   TN_ROOM_CFLAGS=
   TN_LOOP_CFLAGS=
+  TN_TEST_CFLAGS=
   # In vector code a debugger finds few variables anyway, and recording where they
   # are takes a tenth of the compiler's time.
   TN_VECTOR_CFLAGS=
@@ -56,9 +57,11 @@ AC_DEFUN([TN_SMALL_FLAGS], [
     CFLAGS=$tn_cflags])
   for tn_level in -O2 -O3; do
     case " $CFLAGS " in
-      *" $tn_level "*) TN_ROOM_CFLAGS=$tn_cv_oz TN_LOOP_CFLAGS=$tn_level ;;
+      *" $tn_level "*) TN_ROOM_CFLAGS=$tn_cv_oz TN_LOOP_CFLAGS=$tn_level
+                         TN_TEST_CFLAGS=-O1 ;;
     esac
   done
+  AC_SUBST([TN_TEST_CFLAGS])
   AC_SUBST([TN_ROOM_CFLAGS])
   AC_SUBST([TN_LOOP_CFLAGS])
 ])
