@@ -6,6 +6,8 @@ tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
 	tools/tenon_onnx.c tools/tenon_onnx.h \
 	tools/tenon_plot.c tools/tenon_plot.h \
 	tools/tenon_run.c tools/tenon_run.h \
+	tools/tenon_scale.c tools/tenon_scale.h \
+	tools/scale_model.c tools/scale_model.h \
 	tools/tenon_program.c tools/tenon_program.h \
 	tools/tenon_checkpoint.c tools/tenon_checkpoint.h \
 	lib/base/plain.c lib/base/plain.h \

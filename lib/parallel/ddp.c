@@ -387,6 +387,9 @@ static tn_status make_packs(tn_ddp *ddp, int64_t bucket_bytes)
         p->bucket.numel += e->numel;
         p->count++;
     }
+    for (int i = 0; i < ddp->packs; i++)
+        if (tn__bucket_share(&ddp->pack[i].bucket) != TN_OK)
+            return tn_error_code();
     tn_device *cpu = tn_device_open("cpu");
     if (!cpu || tn__bucket_init(&ddp->facts, ddp->group, &ddp->shards, cpu, TN_F64,
                                 ddp->entries + 1, "facts of the step",
