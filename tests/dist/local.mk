@@ -24,5 +24,8 @@ check_PROGRAMS += tests/dist/test_sharded_faults
 tests_dist_test_sharded_faults_SOURCES = tests/dist/test_sharded_faults.c \
 	tests/dist/ranks.h
 tests_dist_test_sharded_faults_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_sharded_files
+tests_dist_test_sharded_files_SOURCES = tests/dist/test_sharded_files.c
+tests_dist_test_sharded_files_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
 dist_check_SCRIPTS += tests/dist/test_run.sh
 EXTRA_DIST += tests/dist/README.md
