@@ -58,10 +58,10 @@ static tn_tensor *run(const twin *t, tn_tensor *x)
     }
 }
 
-static bool is_linear(const twin *t)
+static bool has_gradient(const twin *t)
 {
-    return !*t->reduce || strcmp(t->reduce, "sum") == 0 ||
-           strcmp(t->reduce, "mean") == 0;
+    return strcmp(t->reduce, "product") && strcmp(t->reduce, "min") &&
+           strcmp(t->reduce, "max");
 }
 
 static tn_status forward(tn_op_context *call, tn_tensor **out)
@@ -71,9 +71,9 @@ static tn_status forward(tn_op_context *call, tn_tensor **out)
         return tn_error_refuse_argument(
             TN_ERR_UNSUPPORTED, "dist_nn", NULL, "the operator has no group: call "
             "tn_dist_nn_all_reduce or its like");
-    if (tn_op_context_needs_grad(call, 0) && !is_linear(t))
+    if (tn_op_context_needs_grad(call, 0) && !has_gradient(t))
         return tn_error_refuse_argument(
-            TN_ERR_UNSUPPORTED, t->call, "reduce",
+            TN_ERR_UNSUPPORTED, "dist_nn", "reduce",
             ".reduce = \"%s\" has no gradient: use \"sum\" or \"mean\", or pass "
             "tn_detach(input)", t->reduce);
     twin *own = tn_op_context_data(call);

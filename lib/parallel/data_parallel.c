@@ -183,11 +183,7 @@ static tn_module *replicate(tn_module *net, tn_parameter_list *state,
         good = value[i] != NULL;
     }
     if (good)
-        copy = tn_module_substitute_with(
-            net, value, count,
-            &(tn_module_substitute_options){.size =
-                                                sizeof(tn_module_substitute_options),
-                                            .given = ".names", .names = name});
+        copy = tn_module_substitute(net, value, count, .names = name);
     free(value);
     free(name);
     return copy;
@@ -268,7 +264,7 @@ static void forward(tn_module *module, tn_tensor *const *in, int in_count,
         out[o] = gather(parts, count, o);
     for (int p = 0; p < count; p++) {
         for (int o = 0; o < out_count; o++)
-            tn_drop(parts[p].out[o]);
+            tn_scope_adopt(parts[p].out[o]);
         free(parts[p].message);
     }
     free(parts);
@@ -322,7 +318,7 @@ static const tn_module_class *class_for(const char *signature)
 tn_module *tn_data_parallel(tn_module *net, tn_device *const *devices, int count)
 {
     static const char call[] = "data_parallel";
-    if (!tn_object_check_kind(net, "module", call, "net"))
+    if (!tn_object_check_kind(net, "module", call, "net") || tn_error())
         return NULL;
     if (!devices || count < 1 || count > DEVICES) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, call,
