@@ -112,6 +112,7 @@ TN_API tn_status tn_optim_load_part(tn_optim *optim,
 
 /* A piece of a state tensor. */
 typedef struct tn_optim_piece {
+    size_t size;         /* sizeof(tn_optim_piece) */
     const char *name;    /* of the state tensor, as in tn_optim_save */
     tn_dims_list shape;  /* of the whole state tensor */
     int64_t offset;      /* of the piece's first element in the whole tensor, in
@@ -147,7 +148,8 @@ TN_API tn_parameter_list *tn_optim_parameters(const tn_optim *optim, int group);
 TN_API bool tn_optim_is_elementwise(const tn_optim *optim);
 
 /* The elements of a parameter that tn_optim_restrict leaves to this process:
- * [offset, offset + count) of the flattened parameter. */
+ * [offset, offset + count) of the flattened parameter. Closed: the struct never
+ * changes. */
 typedef struct tn_optim_range {
     int64_t offset, count;
 } tn_optim_range;
@@ -166,7 +168,8 @@ typedef struct tn_optim_range {
 TN_API tn_status tn_optim_restrict(tn_optim *optim,
                                    const tn_optim_range *ranges, int count,
                                    tn_status (*after)(void *context),
-                                   void *context, tn_release_fn release);
+                                   void *context,
+                                   void (*release)(void *context));
 
 /* ---- gradient clipping --------------------------------------------------- */
 

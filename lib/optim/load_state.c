@@ -232,7 +232,8 @@ static tn_tensor *read_entry(const source *from, const tn__optim_list *l, int at
     }
     x = tn_empty(count < 0 ? *shape : tn_dims(count),
                  .dtype = tn_tensor_dtype(p), .device = tn_tensor_device(p));
-    if (!x || from->read(&(tn_optim_piece){l->name[at], *shape, l->offset[at], x},
+    if (!x || from->read(&(tn_optim_piece){sizeof(tn_optim_piece), l->name[at],
+                                           *shape, l->offset[at], x},
                          from->context) < 0)
         return NULL;
     return x;

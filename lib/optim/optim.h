@@ -120,7 +120,7 @@ struct tn_optim {
     /* Of a restricted optimizer (restrict.c); else NULL. */
     tn_status (*after)(void *context);
     void *context;
-    tn_release_fn release;
+    void (*release)(void *context);
     union {
         tn_optim_sgd_options sgd;
         tn_optim_adam_options adam;

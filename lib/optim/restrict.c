@@ -97,7 +97,7 @@ static tn_status check(const tn_optim *optim, const tn_optim_range *ranges,
 
 tn_status tn_optim_restrict(tn_optim *optim, const tn_optim_range *ranges,
                             int count, tn_status (*after)(void *context),
-                            void *context, tn_release_fn release)
+                            void *context, void (*release)(void *context))
 {
     tn_status status = TN_ERR_STATE;
     if (!tn_error())

@@ -208,7 +208,8 @@ char *tn_optim_state_pieces(const tn_optim *optim, tn_optim_piece_fn visit,
     char *text = l ? text_of(optim, call) : NULL;
     tn_status status = text ? TN_OK : TN_ERR_STATE;
     for (int i = 0; status >= 0 && i < l->count; i++)
-        status = visit(&(tn_optim_piece){l->name[i], l->shape[i], l->offset[i],
+        status = visit(&(tn_optim_piece){sizeof(tn_optim_piece), l->name[i],
+                                         l->shape[i], l->offset[i],
                                          l->tensor[i]}, context);
     tn_scope_close(scope);
     if (status < 0) {
