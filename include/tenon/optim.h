@@ -157,7 +157,8 @@ typedef struct tn_optim_range {
  * them, and updates them, alone. For tn_optim_sharded and libraries like it.
  *   ranges   of the parameters, in the order of the groups
  *   after    called at the end of each tn_optim_step, also of one that failed;
- *            gives the processes each other's elements
+ *            gives the processes each other's elements. NULL: there are no other
+ *            processes, so that optim is checked, but stays as it is
  *   release  called with context when optim is freed, or on failure; or NULL
  * Fails with TN_ERR_UNSUPPORTED for LBFGS, TN_ERR_STATE if optim has made a step
  * or is restricted already, TN_ERR_ARGUMENT if a range is not within its

@@ -68,13 +68,12 @@ static tn_status check_range(const tn__optim_group *g, int i,
 }
 
 static tn_status check(const tn_optim *optim, const tn_optim_range *ranges,
-                       int count, bool has_after)
+                       int count)
 {
     static const char call[] = "optim_restrict";
-    if (!ranges || !has_after)
-        return tn_error_refuse_argument(
-            TN_ERR_ARGUMENT, call, ranges ? "after" : "ranges", "%s is NULL",
-            ranges ? "after" : "ranges");
+    if (!ranges)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "ranges",
+                                        "ranges is NULL");
     if (optim->rule->closure)
         return tn_error_refuse_argument(
             TN_ERR_UNSUPPORTED, call, "optim",
@@ -102,9 +101,9 @@ tn_status tn_optim_restrict(tn_optim *optim, const tn_optim_range *ranges,
     tn_status status = TN_ERR_STATE;
     if (!tn_error())
         status = tn__optim_is(optim, "optim_restrict")
-                     ? check(optim, ranges, count, after != NULL)
+                     ? check(optim, ranges, count)
                      : tn_error_code();
-    if (status < 0) {
+    if (status < 0 || !after) {
         if (release)
             release(context);
         return status;

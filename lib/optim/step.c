@@ -307,10 +307,14 @@ static tn_status run(tn_optim *optim)
 
 tn_status tn_optim_step(tn_optim *optim)
 {
-    if (tn_error())
-        return TN_ERR_STATE;
+    const bool pending = tn_error() != NULL;
     if (!tn__optim_is(optim, "optim_step"))
-        return tn_error_code();
+        return pending ? TN_ERR_STATE : tn_error_code();
+    if (pending) {
+        if (optim->after) /* the other processes wait for this one */
+            optim->after(optim->context);
+        return TN_ERR_STATE;
+    }
     if (optim->rule->closure)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_step", "optim",

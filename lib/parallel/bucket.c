@@ -152,7 +152,7 @@ void tn__bucket_clear(tn__bucket *b)
     b->work = NULL;
     b->gathered = b->rounded = NULL;
     b->sent = false;
-    for (int64_t g = 0; g < b->shards->count; g++)
+    for (int64_t g = 0; b->node && b->spare && g < b->shards->count; g++)
         if (b->node[g])
             put_back(b, g);
 }

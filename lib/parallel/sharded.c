@@ -250,8 +250,9 @@ static tn_status restrict_to_rank(tn_optim *optim, sharded *s, const list *l)
                 s->piece[i].parameter == l->tensor[k])
                 range[k] = (tn_optim_range){s->piece[i].offset,
                                             s->piece[i].count};
-    tn_status status = tn_optim_restrict(optim, range, l->count, gather, s,
-                                         release);
+    tn_status status = tn_optim_restrict(
+        optim, range, l->count, tn_group_size(s->group) > 1 ? gather : NULL, s,
+        release);
     tn_error_rename("optim_restrict", "optim_sharded", "optim");
     free(range);
     return status;

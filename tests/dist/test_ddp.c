@@ -310,11 +310,12 @@ static int join_uneven(void)
 }
 
 /* bfloat16 on the way: rounded, but added in float32, and the same everywhere. */
-static int reduce_half(void)
+static int reduce_half(int64_t shards)
 {
     tn_module *model = small_new(), *exact = tn_module_clone(model);
-    tn_ddp *ddp = tn_ddp_new(model, tn_dist_world(), .reduce_dtype = TN_BF16);
-    tn_ddp *wide = tn_ddp_new(exact, tn_dist_world());
+    tn_ddp *ddp = tn_ddp_new(model, tn_dist_world(), .shards = shards,
+                             .reduce_dtype = TN_BF16);
+    tn_ddp *wide = tn_ddp_new(exact, tn_dist_world(), .shards = shards);
     const int64_t n = tn_ddp_shards(ddp);
     while (tn_ddp_next(ddp))
         tn_backward(loss_of(model, some_rows(0, 2 * tn_ddp_shard(ddp), 2)));
@@ -448,7 +449,7 @@ static int run(const char *name)
                  : !strcmp(what, "differ")  ? differ()
                  : !strcmp(what, "weights") ? weights()
                  : !strcmp(what, "join")    ? join_uneven()
-                 : !strcmp(what, "half")    ? reduce_half()
+                 : !strcmp(what, "half")    ? reduce_half(shards)
                  : !strcmp(what, "first")   ? first_buffers()
                  : !strcmp(what, "order")   ? learn_order()
                                             : refuse();
@@ -516,6 +517,8 @@ int main(int argc, char **argv)
               "weights: the mean over rows, the same bits on 1 to 4 ranks");
     same_bits("join", (const int[]){3, 0}, "ranks that run out of batches");
     same_bits("half", (const int[]){4, 0}, "gradients that travel in bfloat16");
+    same_bits("half:6", (const int[]){2, 0},
+              "gradients of three shards that travel in bfloat16");
     ranks_pass(1, "first", "buffers of shard 0");
     ranks_pass(2, "first", "buffers of shard 0");
     ranks_pass(2, "order", "buckets in the order in which gradients arrived");

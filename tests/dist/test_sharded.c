@@ -348,6 +348,20 @@ static int differ(void)
     return tn_error() && strstr(tn_error(), "weight (24)") ? 0 : 1;
 }
 
+/* Rank 1 has an error before its step: the others get its text. */
+static int tell(void)
+{
+    tn_module *model = model_new();
+    tn_optim *opt = tn_optim_sharded(tn_optim_adam(tn_parameters(model)),
+                                     tn_dist_world());
+    step(model, opt, 0);
+    if (tn_dist_rank() == 1)
+        tn_error_set(TN_ERR_SHAPE, "bad data");
+    step(model, opt, 1);
+    printf("%s\n", tn_error() ? tn_error() : "no error");
+    return tn_error() && strstr(tn_error(), "bad data") ? 0 : 1;
+}
+
 static int run(const char *name)
 {
     if (tn_dist_init() < 0)
@@ -356,6 +370,7 @@ static int run(const char *name)
                  : !strcmp(name, "mixed")  ? train_mixed()
                  : !strcmp(name, "memory") ? measure()
                  : !strcmp(name, "differ") ? differ()
+                 : !strcmp(name, "tell")   ? tell()
                                            : refuse();
     fflush(stdout);
     tn_dist_close();
@@ -375,5 +390,6 @@ int main(int argc, char **argv)
     ranks_pass(4, "memory", "memory as by the formula");
     ranks_pass(2, "refuse", "what is refused");
     ranks_pass(3, "differ", "another model is named by its parameter");
+    ranks_pass(3, "tell", "an error before a step reaches all ranks");
     return done_testing();
 }
