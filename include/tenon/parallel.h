@@ -176,7 +176,7 @@ TN_OPTIONS_STRUCT(tn_optim_sharded, TN_OPTIM_SHARDED_OPTIONS_LIST);
  *
  * The elements of all parameters are cut into equal parts. Muon, Adafactor, LARS
  * and LAMB need whole parameters: each rank has some, of about the same size. The
- * state is saved in pieces: tn_optim_state_pieces. A state that was saved whole
+ * state is saved in pieces: tn_optim_sharded_state (sharded.h). One that was saved whole
  * (tn_optim_save) or in pieces of any number of ranks can be loaded.
  *
  * Call it when the optimizer has all its groups, before its first step. With one

@@ -139,8 +139,8 @@ static char *text_of(const tn_optim *optim, const char *call)
 }
 
 static const char whole[] =
-    "this process has a part of the state: use tn_optim_state_pieces, or a "
-    "checkpoint in shards";
+    "this process has a part of the state: use tn_sharded_save with "
+    "tn_optim_sharded_state, or tn_optim_state_pieces";
 
 tn_status tn_optim_save(const tn_optim *optim, const char *path)
 {

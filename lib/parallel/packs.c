@@ -117,11 +117,9 @@ static tn_status broadcast_order(tn_ddp *ddp, int64_t *order)
     return status;
 }
 
-tn_status tn__ddp_learn_order(tn_ddp *ddp)
+/* Changes the order to that of rank 0, and divides the entries anew. */
+static tn_status reorder(tn_ddp *ddp)
 {
-    if (ddp->ordered)
-        return TN_OK;
-    ddp->ordered = true;
     if (ddp->gradient_packs < 2)
         return TN_OK;
     int64_t *order = malloc(sizeof *order * (size_t)ddp->parameters);
@@ -142,4 +140,17 @@ tn_status tn__ddp_learn_order(tn_ddp *ddp)
     for (int i = 0; i < ddp->packs; i++)
         tn__bucket_fini(&ddp->pack[i].bucket);
     return tn__ddp_make_packs(ddp);
+}
+
+/* The memory that the engine moves without copies is taken when the vectors are
+ * final, so that it is not taken twice. */
+tn_status tn__ddp_learn_order(tn_ddp *ddp)
+{
+    if (ddp->ordered)
+        return TN_OK;
+    ddp->ordered = true;
+    tn_status status = reorder(ddp);
+    for (int i = 0; i < ddp->packs && status == TN_OK; i++)
+        status = tn__bucket_share(&ddp->pack[i].bucket);
+    return status;
 }

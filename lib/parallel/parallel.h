@@ -30,6 +30,8 @@ typedef struct tn__bucket {
     tn_tensor **node;    /* owned array of shards->count; kept, or NULL */
     tn_tensor **spare;   /* owned array; kept vectors that are not in use */
     int spares, room;
+    tn_tensor *shared;   /* kept; the vector of this rank's first shard, if it is
+                            in memory that the engine moves without copies */
     tn_tensor *gathered; /* kept; only if the ranks' nodes are not single */
     tn_tensor *rounded;  /* kept; only if wire differs: the node that was sent */
     tn_work *work;       /* kept; NULL: not sent */
@@ -43,6 +45,9 @@ tn_status tn__bucket_init(tn__bucket *bucket, tn_group *group,
                           const tn__shards *shards, tn_device *device,
                           tn_dtype dtype, int64_t numel, const char *label,
                           bool staging);
+/* Called once, when numel is final: takes memory that the engine moves without
+ * copies for the vector that it will add to those of other ranks. A collective. */
+tn_status tn__bucket_share(tn__bucket *bucket);
 void tn__bucket_fini(tn__bucket *bucket);
 /* Returns the vector of a shard, with undefined elements if it is new. Lent. */
 tn_tensor *tn__bucket_leaf(tn__bucket *bucket, int64_t shard);
@@ -118,7 +123,7 @@ struct tn_ddp {
 /* Divides the entries into packs. */
 tn_status tn__ddp_make_packs(tn_ddp *ddp);
 /* At the end of the first step: all ranks change to the order in which gradients
- * have arrived on rank 0. */
+ * have arrived on rank 0, and take memory that the engine moves without copies. */
 tn_status tn__ddp_learn_order(tn_ddp *ddp);
 /* The elements of an entry in a vector. */
 tn_tensor *tn__ddp_part(const tn__ddp_entry *e, tn_tensor *vector);
@@ -140,5 +145,13 @@ tn_status tn__ddp_end_buffers(tn_ddp *ddp);
 /* Whether list has x. */
 bool tn__ddp_is_listed(const tn_parameter_list *list, const tn_tensor *x);
 tn__ddp_entry *tn__ddp_add_entry(tn_ddp *ddp, tn_tensor *x, const char *name);
+
+/* ---- of a tn_ddp ---------------------------------------------------------- */
+
+/* What the random numbers of the shards depend on. tn__ddp_counters returns
+ * whether no step is under way. */
+bool tn__ddp_check(const tn_ddp *ddp, const char *call);
+bool tn__ddp_counters(tn_ddp *ddp, uint64_t *seed, uint64_t *step);
+void tn__ddp_set_counters(tn_ddp *ddp, uint64_t seed, uint64_t step);
 
 #endif

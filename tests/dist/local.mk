@@ -17,8 +17,17 @@ check_PROGRAMS += tests/dist/test_calls
 tests_dist_test_calls_SOURCES = tests/dist/test_calls.c
 tests_dist_test_calls_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/dist/test_sharded
-tests_dist_test_sharded_SOURCES = tests/dist/test_sharded.c tests/dist/ranks.h
+tests_dist_test_sharded_SOURCES = tests/dist/test_sharded.c \
+	tests/dist/sharded_run.h tests/dist/ranks.h
 tests_dist_test_sharded_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_sharded_faults
+tests_dist_test_sharded_faults_SOURCES = tests/dist/test_sharded_faults.c \
+	tests/dist/ranks.h
+tests_dist_test_sharded_faults_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_optim_sharded
+tests_dist_test_optim_sharded_SOURCES = tests/dist/test_optim_sharded.c \
+	tests/dist/ranks.h
+tests_dist_test_optim_sharded_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/dist/test_mesh
 tests_dist_test_mesh_SOURCES = tests/dist/test_mesh.c tests/dist/ranks.h
 tests_dist_test_mesh_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)

@@ -1,395 +1,399 @@
-/* test_sharded.c: optimizers whose state is divided among ranks: the bits of the
- * whole optimizer, its state in pieces, memory, and what is refused. */
-#include "ranks.h"
+/* test_sharded.c: a checkpoint of N ranks loads on M ranks, for all pairs of 1,
+ * 2, 3, 4 and 8: the same bits of all state, and the run that follows is the one
+ * that was not interrupted. Files of one process load into a job, and merged
+ * checkpoints into one process. What is damaged or differs is refused. */
+#include "sharded_run.h"
 
-#include <tenon/parallel.h>
-#include <tenon/tenon.h>
+#include <sys/stat.h>
 
-enum { STEPS = 6 };
+static const int size[] = {1, 2, 3, 4, 8};
+enum { SIZES = sizeof size / sizeof *size };
 
-static int fail_with(const char *what)
+/* ---- ranks ---------------------------------------------------------------- */
+
+static void save_at(run *r, void *context)
 {
-    printf("%s: %s\n", what, tn_error() ? tn_error() : "wrong");
-    return 1;
+    if (r->all.step != SAVE)
+        return;
+    const tn_sharded_state state = spread_state(&r->other);
+    tn_sharded_save(context, &r->all, tn_dist_world(), .ddp = r->ddp,
+                    .state = &state);
+    printf("saved %016" PRIx64 "\n", run_hash(r));
 }
 
-/* ---- training ------------------------------------------------------------- */
-
-/* Matrices alone, since Muon takes nothing else; sizes that no cut divides. */
-static tn_module *model_new(void)
+/* Trains, and saves on the way. */
+static int train(const char *folder)
 {
-    tn_manual_seed(5);
-    return tn_nn_sequential(tn_nn_linear(7, 33, .bias = false), tn_nn_tanh(),
-                            tn_nn_linear(33, 11, .bias = false), tn_nn_tanh(),
-                            tn_nn_linear(11, 5, .bias = false));
+    run r;
+    char path[256];
+    snprintf(path, sizeof path, "%s/%d", folder, tn_dist_size());
+    run_make(&r, tn_dist_world());
+    run_train(&r, END, save_at, path);
+    printf("end %016" PRIx64 "\n", run_hash(&r));
+    return tn_error() ? fail_with("train") : 0;
 }
 
-static const char *const rules[] = {
-    "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam",
-    "radam", "asgd", "rprop", "lion", "muon", "adafactor", "lars", "lamb"};
-enum { RULES = sizeof rules / sizeof *rules };
-
-static tn_optim *optim_new(const char *rule, tn_parameter_list *p)
+/* Loads the checkpoints of all numbers of ranks, one after the other, and goes
+ * on from each. */
+static int load(const char *folder)
 {
-    return !strcmp(rule, "sgd")
-               ? tn_optim_sgd(p, .lr = 0.1, .momentum = 0.9, .nesterov = true)
-           : !strcmp(rule, "adam")  ? tn_optim_adam(p, .lr = 0.01,
-                                                    .weight_decay = 0.1)
-           : !strcmp(rule, "adamw") ? tn_optim_adamw(p, .lr = 0.01,
-                                                     .amsgrad = true)
-           : !strcmp(rule, "rmsprop") ? tn_optim_rmsprop(p, .centered = true,
-                                                         .momentum = 0.5)
-           : !strcmp(rule, "adagrad")
-               ? tn_optim_adagrad(p, .initial_accumulator_value = 0.1)
-           : !strcmp(rule, "adadelta")  ? tn_optim_adadelta(p)
-           : !strcmp(rule, "adamax")    ? tn_optim_adamax(p)
-           : !strcmp(rule, "nadam")     ? tn_optim_nadam(p)
-           : !strcmp(rule, "radam")     ? tn_optim_radam(p)
-           : !strcmp(rule, "asgd")      ? tn_optim_asgd(p, .t0 = 2)
-           : !strcmp(rule, "rprop")     ? tn_optim_rprop(p)
-           : !strcmp(rule, "lion")      ? tn_optim_lion(p, .lr = 0.01)
-           : !strcmp(rule, "muon")      ? tn_optim_muon(p, .lr = 0.01)
-           : !strcmp(rule, "adafactor") ? tn_optim_adafactor(p)
-           : !strcmp(rule, "lars")      ? tn_optim_lars(p)
-                                        : tn_optim_lamb(p);
-}
-
-/* One step with the gradients of a batch that the number determines. */
-static void step(tn_module *model, tn_optim *opt, int number)
-{
-    TN_SCOPE(scope) {
-        tn_manual_seed(100 + (uint64_t)number);
-        tn_optim_zero_grad(opt);
-        tn_backward(tn_mean(tn_square(tn_forward(model,
-                                                 tn_randn(tn_dims(4, 7))))));
-        tn_clip_grad_norm(tn_parameters(model), 0.05);
-        tn_optim_step(opt);
-    }
-}
-
-static bool same_lists(tn_parameter_list *left, tn_parameter_list *right,
-                       const char *what)
-{
-    for (int i = 0; i < tn_parameters_count(left); i++) {
-        tn_tensor *x = tn_parameters_at(left, i), *y = tn_parameters_at(right, i);
-        if (tn_error() ||
-            memcmp(tn_tensor_data(x), tn_tensor_data(y),
-                   (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x)))) {
-            fail_with(what);
-            printf("  in %s\n", tn_parameters_name(left, i));
-            return false;
+    run r;
+    run_make(&r, tn_dist_world());
+    const tn_sharded_state state = spread_state(&r.other);
+    for (int i = 0; i < SIZES && !tn_error(); i++)
+        TN_SCOPE(scope) {
+            char path[256];
+            snprintf(path, sizeof path, "%s/%d", folder, size[i]);
+            tn_manual_seed(99);
+            r.value[1] = 0;
+            r.all.step = 0;
+            spread_fill(&r.other, 0);
+            tn_sharded_load(path, &r.all, tn_dist_world(), .ddp = r.ddp,
+                            .state = &state);
+            if (!spread_is(&r.other, SAVE))
+                return fail_with("the state that is spread");
+            printf("saved %016" PRIx64 "\n", run_hash(&r));
+            run_train(&r, END, NULL, NULL);
+            printf("end %016" PRIx64 "\n", run_hash(&r));
         }
-    }
-    return true;
+    return tn_error() ? fail_with("load") : 0;
 }
 
-static bool same_bits(tn_module *a, tn_module *b, const char *what)
+/* A file of one process, folder/one.ckpt. */
+static int load_file(const char *folder)
 {
-    return same_lists(tn_parameters(a), tn_parameters(b), what);
+    char path[256];
+    run r;
+    snprintf(path, sizeof path, "%s/one.ckpt", folder);
+    run_make(&r, tn_dist_world());
+    tn_sharded_load(path, &r.all, tn_dist_world());
+    printf("saved %016" PRIx64 "\n", run_hash(&r));
+    return tn_error() ? fail_with("a file of one process") : 0;
 }
 
-/* ---- pieces --------------------------------------------------------------- */
-
-/* The state of the whole optimizer, by name. */
-typedef struct known {
-    int count;
-    tn_tensor *tensor[64];
-    char name[64][64];
-    int64_t elements; /* of the pieces that were compared */
-    bool good;
-} known;
-
-static void note_state(const char *name, tn_tensor *x, void *context)
+/* Each rank has its own generator; and ranks that differ are refused. */
+static int each(const char *folder)
 {
-    known *k = context;
-    k->tensor[k->count] = x;
-    snprintf(k->name[k->count++], sizeof k->name[0], "%s", name);
-}
-
-/* The elements of a piece in the whole state. */
-static tn_tensor *find_piece(const known *k, const tn_optim_piece *piece)
-{
-    for (int i = 0; i < k->count; i++)
-        if (!strcmp(k->name[i], piece->name) &&
-            piece->shape.count == tn_tensor_ndim(k->tensor[i])) {
-            tn_tensor *flat = tn_narrow(tn_view(k->tensor[i], tn_dims(-1)), 0,
-                                        piece->offset,
-                                        tn_tensor_numel(piece->tensor));
-            return tn_view(flat, tn_dims_from_array(
-                                     tn_tensor_shape(piece->tensor),
-                                     tn_tensor_ndim(piece->tensor)));
-        }
-    return NULL;
-}
-
-static tn_status compare_piece(const tn_optim_piece *piece, void *context)
-{
-    known *k = context;
-    tn_tensor *want = find_piece(k, piece);
-    k->elements += tn_tensor_numel(piece->tensor);
-    k->good = k->good && want && tn_item(tn_equal(want, piece->tensor)) == 1;
-    return TN_OK;
-}
-
-static tn_status read_piece(const tn_optim_piece *piece, void *context)
-{
-    tn_tensor *from = find_piece(context, piece);
-    return from && tn_copy_(piece->tensor, from)
-               ? TN_OK
-               : tn_error_set(TN_ERR_ARGUMENT, "no piece %s", piece->name);
-}
-
-/* The sum of a number over the ranks. */
-static double over_ranks(double number)
-{
-    tn_tensor *x = tn_full(tn_dims(1), number, .dtype = TN_F64);
-    tn_dist_all_reduce(x, tn_dist_world());
-    return tn_item(x);
-}
-
-/* Trains with the whole and with the divided optimizer, in the middle of which
- * the state goes over: as a file, and as pieces. */
-static int train(const char *rule)
-{
+    char path[256];
+    snprintf(path, sizeof path, "%s/each", folder);
+    const int rank = tn_dist_rank();
     tn_group *world = tn_dist_world();
-    tn_module *a = model_new(), *b = model_new();
-    tn_optim *whole = optim_new(rule, tn_parameters(a));
-    tn_optim *divided = tn_optim_sharded(optim_new(rule, tn_parameters(b)), world,
-                                         .bucket_bytes = 512);
-    if (!divided)
-        return fail_with(rule);
-    for (int i = 0; i < STEPS; i++) {
-        step(a, whole, i);
-        step(b, divided, i);
-        if (!same_bits(a, b, rule))
-            return 1;
-    }
-    /* The pieces are those of the whole state, and each element is in one. */
-    known k = {.good = true};
-    char *json = tn_optim_state(whole, note_state, &k);
-    char *pieces = tn_optim_state_pieces(divided, compare_piece, &k);
-    int64_t total = 0;
-    for (int i = 0; i < k.count; i++)
-        total += tn_tensor_numel(k.tensor[i]);
-    if (!k.good || !json || !pieces || strcmp(json, pieces) ||
-        over_ranks((double)k.elements) != (double)total)
-        return fail_with("pieces");
-    /* A second divided optimizer continues from pieces, a third from a file. */
-    tn_module *d = tn_module_clone(a), *e = tn_module_clone(a);
-    tn_optim *from_pieces =
-        tn_optim_sharded(optim_new(rule, tn_parameters(d)), world);
-    tn_optim *from_file =
-        tn_optim_sharded(optim_new(rule, tn_parameters(e)), world);
-    if (tn_optim_load_pieces(from_pieces, json, "memory", read_piece, &k) < 0)
-        return fail_with("loading pieces");
-    char path[64];
-    snprintf(path, sizeof path, "test-sharded-%s-%d-%ld.safetensors", rule,
-             tn_dist_rank(), (long)getpid());
-    if (tn_optim_save(whole, path) < 0 || tn_optim_load(from_file, path) < 0)
-        return fail_with("a file");
-    unlink(path);
-    free(json);
-    free(pieces);
-    for (int i = STEPS; i < 2 * STEPS; i++) {
-        step(a, whole, i);
-        step(d, from_pieces, i);
-        step(e, from_file, i);
-    }
-    return !same_bits(a, d, "after loading pieces") ||
-           !same_bits(a, e, "after loading a file");
-}
-
-static int train_all(void)
-{
-    int bad = 0;
-    for (int i = 0; i < RULES && !bad; i++)
-        TN_SCOPE(scope) bad = train(rules[i]);
-    return bad || tn_error() ? fail_with("training") : 0;
-}
-
-/* Groups, a parameter of another dtype, one without elements, one that gets no
- * gradient; a schedule; a scaler that skips a step. */
-static int train_mixed(void)
-{
-    tn_parameter_list *list[2], *more[2];
-    tn_optim *opt[2];
-    tn_grad_scaler *scaler[2];
-    for (int m = 0; m < 2; m++) {
-        tn_manual_seed(9);
-        tn_module *net = tn_nn_sequential(tn_nn_linear(7, 70), tn_nn_tanh(),
-                                          tn_nn_linear(70, 3));
-        tn_module *half = tn_module_to(tn_nn_linear(3, 50), .dtype = TN_BF16);
-        tn_tensor *other[] = {
-            tn_requires_grad(tn_zeros(tn_dims(0, 4))),
-            tn_requires_grad(tn_ones(tn_dims(9))),
-            tn_module_parameter(half, "weight"), tn_module_parameter(half, "bias")};
-        list[m] = tn_parameters(net);
-        more[m] = tn_parameters_from(other, 4);
-        opt[m] = tn_optim_adam(list[m], .lr = 0.02);
-        tn_optim_add_group(opt[m], more[m], .lr = 0.5);
-        scaler[m] = tn_grad_scaler_new(.init_scale = 1024);
-        if (m == 1 && !tn_optim_sharded(opt[m], tn_dist_world()))
-            return fail_with("mixed");
-        tn_schedule *schedule = tn_schedule_exponential_lr(opt[m], 0.9);
-        for (int i = 0; i < STEPS; i++)
-            TN_SCOPE(scope) {
-                tn_manual_seed(40 + (uint64_t)i);
-                tn_optim_zero_grad(opt[m]);
-                tn_tensor *y = tn_forward(net, tn_randn(tn_dims(4, 7)));
-                y = tn_forward(half, tn_to_dtype(y, TN_BF16));
-                tn_tensor *loss = tn_mean(tn_square(tn_to_dtype(y, TN_F32)));
-                if (i == 2)
-                    loss = tn_mul_scalar(loss, INFINITY);
-                if (i > 3)
-                    loss = tn_add(loss, tn_sum(tn_square(other[1])));
-                tn_backward(tn_grad_scaler_scale(scaler[m], loss));
-                if (tn_grad_scaler_step(scaler[m], opt[m]) != (i != 2))
-                    return fail_with("the scaler's step");
-                tn_grad_scaler_update(scaler[m]);
-                tn_schedule_step(schedule);
-            }
-        if (tn_error())
-            return fail_with("mixed");
-    }
-    return !same_lists(list[0], list[1], "mixed") ||
-           !same_lists(more[0], more[1], "mixed");
-}
-
-/* ---- memory --------------------------------------------------------------- */
-
-static int measure(void)
-{
-    enum { ROWS = 1024, COLUMNS = 2048 };
-    tn_device *cpu = tn_device_open("cpu");
-    const double elements = (double)ROWS * COLUMNS;
-    tn_memory_stats before = {.size = sizeof before}, after = before;
-    tn_memory(cpu, &before);
-    tn_memory_reset_peak(cpu);
-    tn_tensor *w = tn_requires_grad(tn_ones(tn_dims(ROWS, COLUMNS)));
-    tn_optim *opt = tn_optim_sharded(
-        tn_optim_adam(tn_parameters_from(&w, 1)), tn_dist_world(),
-        .bucket_bytes = 262144);
-    tn_tensor_set_grad(w, tn_ones(tn_dims(ROWS, COLUMNS)));
-    tn_optim_step(opt);
-    tn_optim_step(opt);
-    tn_memory(cpu, &after);
-    const double used = (double)(after.peak_bytes - before.allocated_bytes);
-    const double formula = elements * (8 + 8.0 / tn_dist_size());
-    printf("%.0f bytes, formula %.0f: %.3f\n", used, formula, used / formula);
-    return tn_error() || !(used / formula < 1.05 && used / formula > 0.95);
-}
-
-/* ---- what is refused ------------------------------------------------------ */
-
-static int refused(bool failed, const char *text)
-{
-    const bool good = failed && tn_error() && strstr(tn_error(), text);
-    if (!good)
-        printf("expected \"%s\", got %s\n", text,
-               tn_error() ? tn_error() : "no error");
+    tn_checkpoint all = {sizeof all, .module = tn_nn_linear(3, 2), .step = 5};
+    tn_manual_seed(100 + (uint64_t)rank);
+    tn_rand(tn_dims(3));
+    const tn_rng_state before = tn_rng_snapshot();
+    tn_sharded_save(path, &all, world);
+    tn_manual_seed(1);
+    tn_sharded_load(path, &all, world);
+    const tn_rng_state after = tn_rng_snapshot();
+    if (memcmp(&before, &after, sizeof after) || tn_error())
+        return fail_with("the generator of each rank");
+    all.step += rank;
+    tn_sharded_save(path, &all, world);
+    if (tn_error_code() != TN_ERR_ARGUMENT ||
+        !strstr(tn_error(), "rank 1 saves other parts than rank 0"))
+        return fail_with("another step");
     tn_error_clear();
-    return !good;
+    all.step = 6;
+    if (rank == 1)
+        all.size = 3;
+    tn_sharded_save(path, &all, world);
+    if (!tn_error() || !strstr(tn_error(), "sharded_save: rank 1: "))
+        return fail_with("a wrong struct");
+    tn_error_clear();
+    all.size = sizeof all;
+    if (tn_sharded_latest(path, NULL, 0) != 5)
+        return fail_with("the checkpoint before");
+    tn_ddp *ddp = tn_ddp_new(all.module, world);
+    tn_ddp_next(ddp);
+    tn_sharded_save(path, &all, world, .ddp = ddp);
+    if (tn_error_code() != TN_ERR_STATE ||
+        !strstr(tn_error(), "a step is under way"))
+        return fail_with("within a step");
+    tn_error_clear();
+    tn_sharded_load("nothing/here", &all, world, .optional = true);
+    if (tn_error() || all.step != 6)
+        return fail_with("no checkpoint is no error");
+    tn_sharded_load("nothing/here", &all, world);
+    /* Rank 1 may be at its next call, which ends the job, before rank 0 has
+     * seen the end of this one. */
+    if (!tn_error() ||
+        (!strstr(tn_error(), "no complete checkpoint is there") &&
+         (rank == 1 || !strstr(tn_error(), "an error before the call"))))
+        return fail_with("no checkpoint is an error");
+    tn_error_clear();
+    /* One rank has an error: all get it, and the job is over. */
+    if (rank == 1)
+        tn_error_set(TN_ERR_ARGUMENT, "test: an error before the call");
+    tn_sharded_save(path, &all, world);
+    if (!tn_error() || !strstr(tn_error(), "an error before the call"))
+        return fail_with("a pending error");
+    tn_error_clear();
+    return 0;
 }
 
-static tn_status no_loss(tn_tensor *const *in, int in_count, tn_tensor **out,
-                         int out_count, void *context)
+static int run_rank(const char *name)
 {
-    (void)in_count;
-    (void)out_count;
-    out[0] = tn_mean(tn_square(tn_forward(context, in[0])));
-    return TN_OK;
-}
-
-static void ignore(const char *name, tn_tensor *x, void *context)
-{
-    (void)name;
-    (void)x;
-    (void)context;
-}
-
-static int refuse(void)
-{
-    tn_group *world = tn_dist_world();
-    tn_module *model = model_new();
-    tn_parameter_list *list = tn_parameters(model);
-    int bad = refused(!tn_optim_sharded(tn_optim_lbfgs(list), world),
-                      "optim_lbfgs searches along a direction");
-    tn_optim *opt = tn_optim_adam(list);
-    bad |= refused(!tn_optim_sharded(opt, world, .bucket_bytes = 0),
-                   "expected at least 1");
-    step(model, opt, 0);
-    bad |= refused(!tn_optim_sharded(opt, world), "has made a step already");
-    opt = tn_optim_sharded(tn_optim_adam(list), world);
-    bad |= refused(!tn_optim_sharded(opt, world), "divided already");
-    tn_tensor *one = tn_requires_grad(tn_ones(tn_dims(3)));
-    bad |= refused(tn_optim_add_group(opt, tn_parameters_from(&one, 1)) < 0,
-                   "add groups before");
-    bad |= refused(tn_optim_save(opt, "never.safetensors") < 0,
-                   "tn_optim_state_pieces");
-    bad |= refused(!tn_optim_state(opt, ignore, NULL), "tn_optim_state_pieces");
-    tn_compiled *compiled = tn_compile_step(no_loss, model, opt);
-    tn_tensor *x = tn_ones(tn_dims(2, 7)), *loss = NULL;
-    for (int i = 0; i < 3 && !tn_error(); i++)
-        tn_compiled_run(compiled, &x, 1, &loss, 1);
-    bad |= refused(true, "cannot be recorded");
-    tn_tensor *strided = tn_transpose(tn_ones(tn_dims(3, 5)), 0, 1);
-    tn_requires_grad(strided);
-    bad |= refused(!tn_optim_sharded(tn_optim_adam(tn_parameters_from(&strided, 1)),
-                                     world), "is not contiguous");
-    return bad;
-}
-
-/* Rank 1 has another model. */
-static int differ(void)
-{
-    tn_module *model = tn_nn_linear(4, tn_dist_rank() == 1 ? 5 : 6);
-    tn_optim_sharded(tn_optim_adam(tn_parameters(model)), tn_dist_world());
-    printf("%s\n", tn_error() ? tn_error() : "no error");
-    return tn_error() && strstr(tn_error(), "weight (24)") ? 0 : 1;
-}
-
-/* Rank 1 has an error before its step: the others get its text. */
-static int tell(void)
-{
-    tn_module *model = model_new();
-    tn_optim *opt = tn_optim_sharded(tn_optim_adam(tn_parameters(model)),
-                                     tn_dist_world());
-    step(model, opt, 0);
-    if (tn_dist_rank() == 1)
-        tn_error_set(TN_ERR_SHAPE, "bad data");
-    step(model, opt, 1);
-    printf("%s\n", tn_error() ? tn_error() : "no error");
-    return tn_error() && strstr(tn_error(), "bad data") ? 0 : 1;
-}
-
-static int run(const char *name)
-{
-    if (tn_dist_init() < 0)
-        return fail_with("init");
-    int status = !strcmp(name, "train")    ? train_all()
-                 : !strcmp(name, "mixed")  ? train_mixed()
-                 : !strcmp(name, "memory") ? measure()
-                 : !strcmp(name, "differ") ? differ()
-                 : !strcmp(name, "tell")   ? tell()
-                                           : refuse();
+    char what[16];
+    int used = 0;
+    if (sscanf(name, "%15[a-z]:%n", what, &used) != 1 || tn_dist_init() < 0)
+        return fail_with(name);
+    int status = !strcmp(what, "train")  ? train(name + used)
+                 : !strcmp(what, "load") ? load(name + used)
+                 : !strcmp(what, "file") ? load_file(name + used)
+                                         : each(name + used);
     fflush(stdout);
     tn_dist_close();
     return status;
 }
 
+/* ---- the judge ------------------------------------------------------------ */
+
+static char folder[64];
+
+/* Runs a case; all ranks must print `lines` lines, in turn "saved" and "end",
+ * with these hashes ("" in hash is filled). */
+static bool same_hashes(int count, const char *what, int lines, char saved[32],
+                        char end[32])
+{
+    static ranks r;
+    char name[128];
+    snprintf(name, sizeof name, "%s:%s", what, folder);
+    ranks_start(&r, count, name);
+    ranks_wait(&r, 60, -1);
+    bool good = !r.late;
+    for (int i = 0; i < count; i++) {
+        int found = 0;
+        char *rest = NULL, copy[RANKS_OUTPUT];
+        memcpy(copy, r.output[i], sizeof copy);
+        for (char *line = strtok_r(copy, "\n", &rest); line;
+             line = strtok_r(NULL, "\n", &rest), found++) {
+            const bool is_end = strncmp(line, "end ", 4) == 0;
+            char *want = is_end ? end : saved;
+            if (!*want)
+                snprintf(want, 32, "%s", line);
+            good = good && !strcmp(want, line);
+        }
+        good = good && r.status[i] == 0 && found == lines;
+    }
+    if (!good)
+        ranks_show(&r);
+    return good;
+}
+
+static void test_pairs(void)
+{
+    char saved[32] = "", end[32] = "";
+    bool good = true;
+    for (int i = 0; i < SIZES; i++)
+        good = same_hashes(size[i], "train", 2, saved, end) && good;
+    ok(good, "1, 2, 3, 4 and 8 ranks train and save the same bits");
+    for (int i = 0; i < SIZES; i++)
+        ok(same_hashes(size[i], "load", 2 * SIZES, saved, end),
+           "%d ranks load what 1, 2, 3, 4 and 8 have saved, and go on with the "
+           "same bits", size[i]);
+    /* Without the state that is spread and the counters of tn_ddp. */
+    TN_SCOPE(scope) {
+        run r;
+        char path[256];
+        run_make(&r, tn_dist_world());
+        run_train(&r, SAVE, NULL, NULL);
+        snprintf(path, sizeof path, "%s/one.ckpt", folder);
+        /* run_train has ended the loop; this is where the job was */
+        tn_loader_seek(r.all.loader, (tn_loader_position){
+            .seed = 4, .sample = SAVE * SHARDS, .sample_count = SAMPLES,
+            .unit = SHARDS});
+        tn_checkpoint_save(path, &r.all);
+    }
+    ok(same_hashes(3, "file", 1, saved, end),
+       "a file of one process loads into 3 ranks");
+    TN_SCOPE(scope) {
+        run r, other;
+        char path[256], name[256], hash[32];
+        run_make(&r, tn_dist_world());
+        snprintf(name, sizeof name, "%s/4", folder);
+        snprintf(path, sizeof path, "%s/merged.ckpt", folder);
+        tn_sharded *whole = tn_sharded_open(name);
+        tn_sharded_merge(whole, path);
+        is_int(tn_checkpoint_load(path, &r.all), TN_OK,
+               "a merged checkpoint loads into one process");
+        snprintf(hash, sizeof hash, "saved %016" PRIx64, run_hash(&r));
+        is_str(hash, saved, "with the same bits");
+        run_make(&other, tn_dist_world());
+        tn_sharded_load(path, &other.all, tn_dist_world(), .ddp = other.ddp);
+        run_train(&other, END, NULL, NULL);
+        snprintf(hash, sizeof hash, "end %016" PRIx64, run_hash(&other));
+        is_str(hash, end, "and the run goes on from it");
+    }
+}
+
+/* ---- one rank ------------------------------------------------------------- */
+
+static int64_t count_folders(const char *path)
+{
+    int64_t count = 0;
+    char name[256];
+    for (int i = 0; i < 100; i++)
+        for (int k = 1; k < 4; k++) {
+            struct stat info;
+            snprintf(name, sizeof name, k > 1 ? "%s/step-%012d-%d"
+                                              : "%s/step-%012d", path, i, k);
+            count += stat(name, &info) == 0;
+        }
+    return count;
+}
+
+static void test_keep(void)
+{
+    char path[256], latest[256], want[512];
+    snprintf(path, sizeof path, "%s/deep/er", folder);
+    tn_checkpoint all = {sizeof all, .module = tn_nn_linear(3, 2)};
+    is_int(tn_sharded_latest(path, NULL, 0), -1, "there is no checkpoint");
+    for (all.step = 1; all.step <= 5; all.step++)
+        tn_sharded_save(path, &all, tn_dist_world(), .keep = 3);
+    is_int(count_folders(path), 3, "three are kept");
+    is_int(tn_sharded_latest(path, latest, sizeof latest), 5, "the latest");
+    snprintf(want, sizeof want, "%s/step-000000000005", path);
+    is_str(latest, want, "and its path");
+    char small[8];
+    is_int(tn_sharded_latest(path, small, sizeof small), -1, "no room for it");
+    tn_error_clear();
+    /* A run that was resumed from step 3 saves step 4 again. */
+    snprintf(want, sizeof want, "%s/step-000000000003", path);
+    tn_sharded_load(want, &all, tn_dist_world());
+    is_int(all.step, 3, "an earlier one is loaded by its path");
+    all.step = 4;
+    tn_sharded_save(path, &all, tn_dist_world(), .keep = 0);
+    snprintf(want, sizeof want, "%s/step-000000000004-2", path);
+    tn_sharded_latest(path, latest, sizeof latest);
+    is_str(latest, want, "what was saved last is the latest");
+    is_int(count_folders(path), 4, "and all are kept");
+    ok(!tn_error(), "without an error");
+}
+
+static void flip(const char *path, long at)
+{
+    FILE *file = fopen(path, "r+b");
+    if (!file || fseek(file, at, at < 0 ? SEEK_END : SEEK_SET))
+        bail_out("%s", path);
+    const int byte = fgetc(file);
+    fseek(file, at, at < 0 ? SEEK_END : SEEK_SET);
+    fputc(byte ^ 1, file);
+    fclose(file);
+}
+
+static void refuses(tn_status status, const char *text, const char *what)
+{
+    ok(status < 0 && tn_error() && strstr(tn_error(), text), "%s: %s", what,
+       tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+}
+
+static void test_damage(void)
+{
+    char path[256], file[512], complete[512];
+    snprintf(path, sizeof path, "%s/damaged", folder);
+    tn_checkpoint all = {sizeof all, .module = tn_nn_linear(40, 20),
+                         .step = 1};
+    tn_sharded_save(path, &all, tn_dist_world());
+    snprintf(file, sizeof file,
+             "%s/step-000000000001/rank-00000-of-00001.safetensors", path);
+    snprintf(complete, sizeof complete, "%s/step-000000000001/COMPLETE", path);
+    is_int(tn_sharded_verify(tn_sharded_open(path)), TN_OK, "it is sound");
+    flip(file, -1);
+    refuses(tn_sharded_verify(tn_sharded_open(path)), "damaged: \"module.",
+            "a bit of a tensor");
+    refuses(tn_sharded_load(path, &all, tn_dist_world()), "damaged",
+            "which loading sees, too");
+    flip(file, -1);
+    flip(file, 40);
+    tn_sharded_open(path);
+    refuses(tn_error_code(), "rank-00000-of-00001.safetensors",
+            "a bit of the header");
+    flip(file, 40);
+    flip(complete, 3);
+    tn_sharded_open(path);
+    refuses(tn_error_code(), "no complete checkpoint", "a bit of COMPLETE");
+    snprintf(file, sizeof file, "%s/step-000000000001", path);
+    tn_sharded_open(file);
+    refuses(tn_error_code(), "COMPLETE: it is not of a checkpoint",
+            "and what is wrong with it, if it is named");
+    flip(complete, 3);
+    snprintf(file, sizeof file,
+             "%s/step-000000000001/rank-00000-of-00001.safetensors", path);
+    is_int(tn_sharded_latest(path, NULL, 0), 1, "it is sound again");
+    truncate(file, 1000);
+    is_int(tn_sharded_latest(path, NULL, 0), -1, "a file is shorter");
+    unlink(file);
+    is_int(tn_sharded_latest(path, NULL, 0), -1, "a file is missing");
+    tn_sharded *saved = tn_sharded_open(NULL);
+    refuses(tn_error_code(), "path is NULL", "no path");
+    ok(!saved && !tn_sharded_name(saved, 0) && tn_sharded_count(saved) == 0,
+       "the attributes of nothing");
+}
+
+static void test_reading(void)
+{
+    char path[256], text[128];
+    snprintf(path, sizeof path, "%s/4", folder);
+    tn_sharded *saved = tn_sharded_open(path);
+    is_int(tn_sharded_file_count(saved), 4, "four files");
+    is_int(tn_sharded_piece_count(saved, "other.flat"), 4, "in four pieces");
+    tn_sharded_piece_text(saved, "other.flat", 1, text, sizeof text);
+    is_str(text, "elements 17 to 34 in rank-00001-of-00004.safetensors",
+           "a flat one");
+    tn_sharded_piece_text(saved, "other.block", 3, text, sizeof text);
+    is_str(text, "[6, 2] at [0, 6] in rank-00003-of-00004.safetensors",
+           "a block");
+    is_str(tn_sharded_text(saved, "step"), "3", "a text");
+    /* Every block of the matrix that was saved in columns and in a range. */
+    int wrong = 0, runs = 0;
+    TN_SCOPE(scope)
+        for (int64_t a = 0; a < 6; a++)
+            for (int64_t b = a + 1; b <= 6; b++)
+                for (int64_t c = 0; c < 7; c++)
+                    for (int64_t d = c + 1; d <= 7; d++, runs++) {
+                        const int64_t at[] = {a, c};
+                        tn_tensor *x = tn_zeros(tn_dims(b - a, d - c));
+                        const bool flat = runs % 2;
+                        tn_piece piece = {
+                            flat ? "other.flat" : "other.block", 2,
+                            flat ? flat_shape : block_shape, at, false, x};
+                        tn_sharded_read(saved, &piece);
+                        const float *data = tn_tensor_data(x);
+                        for (int64_t i = 0; i < (b - a) * (d - c); i++)
+                            wrong += data[i] !=
+                                     (float)(SAVE +
+                                             (a + i / (d - c)) * (flat ? 7 : 8) +
+                                             c + i % (d - c));
+                    }
+    is_int(wrong, 0, "%d blocks of pieces", runs);
+    tn_tensor *x = tn_zeros(tn_dims(3));
+    const int64_t at[] = {69};
+    tn_piece piece = {"other.flat", 2, flat_shape, at, true, x};
+    refuses(tn_sharded_read(saved, &piece), "not within it", "outside");
+    piece.name = "other.none";
+    refuses(tn_sharded_read(saved, &piece), "has no \"other.none\"", "no such");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return run(argv[1]);
+        return run_rank(argv[1]);
     plan_later();
-    for (int n = 1; n <= 4; n++)
-        ranks_pass(n, "train", "every optimizer: the bits of the whole one, "
-                                   "its state in pieces and from a file");
-    ranks_pass(3, "mixed", "groups, dtypes, a schedule, a skipped step");
-    ranks_pass(2, "memory", "memory as by the formula");
-    ranks_pass(4, "memory", "memory as by the formula");
-    ranks_pass(2, "refuse", "what is refused");
-    ranks_pass(3, "differ", "another model is named by its parameter");
-    ranks_pass(3, "tell", "an error before a step reaches all ranks");
+    snprintf(folder, sizeof folder, "%s/sharded-%ld.tmp",
+             access("/dev/shm", W_OK) ? "." : "/dev/shm", (long)getpid());
+    if (mkdir(folder, 0777) < 0 || tn_dist_init() < 0)
+        bail_out("cannot begin in %s", folder);
+    test_pairs();
+    test_keep();
+    test_damage();
+    test_reading();
+    char name[128];
+    snprintf(name, sizeof name, "each:%s", folder);
+    ranks_pass(2, name, "what is of each rank, and what is refused");
+    char command[100];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ok(system(command) == 0 && !tn_error(), "the folder is removed");
     return done_testing();
 }

@@ -1,4 +1,4 @@
-/* sharded.c: an optimizer whose state is divided among ranks (ZeRO, stage 1).
+/* optim_sharded.c: an optimizer whose state is divided among ranks (ZeRO, stage 1).
  *
  * The elements of all parameters, one after the other, are cut into as many equal
  * parts as there are ranks. Optimizers that need whole parameters get whole ones,
