@@ -18,3 +18,6 @@ tests_dist_test_calls_SOURCES = tests/dist/test_calls.c
 tests_dist_test_calls_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
 dist_check_SCRIPTS += tests/dist/test_run.sh
 EXTRA_DIST += tests/dist/README.md
+check_LTLIBRARIES += comm_mute.la
+comm_mute_la_SOURCES = tests/dist/engine_mute.c
+comm_mute_la_LDFLAGS = -rpath /nowhere $(COMM_LINK_FLAGS)
