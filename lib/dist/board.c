@@ -22,7 +22,10 @@ void tn__board_state(const tn_group *group, const tn_work *work,
         out->reason = TN_COMM_MISMATCH;
         out->peer = work->peer;
     } else if (work->failure != TN_OK) {
-        out->reason = TN_COMM_FAILED;
+        /* What the engine has seen by itself; most see nothing. */
+        job->engine->state(group->comm, out);
+        if (out->reason == TN_COMM_WORKS)
+            out->reason = TN_COMM_FAILED;
     }
 }
 
@@ -42,9 +45,14 @@ void tn__board_look(tn_group *group, tn_comm_peer *out)
 void tn__board_abort(tn_group *group, tn_status code, const char *text)
 {
     tn__dist_job *job = tn__dist_job_open;
-    if (job->control)
+    tn_comm_state state = {.reason = TN_COMM_WORKS};
+    if (job->control) { /* another rank may have been first */
         tn__control_abort(job->control, code, text);
-    job->engine->abort(group->comm, code, text);
+        tn__board_state(group, NULL, &state);
+    }
+    const bool other = state.reason == TN_COMM_ABORTED;
+    job->engine->abort(group->comm, other ? state.code : code,
+                       other ? state.text : text);
 }
 
 static void publish(const tn_group *group)

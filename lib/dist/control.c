@@ -22,20 +22,6 @@ enum {
     CLOSE_MS = 1000          /* how long a node waits for its children's end */
 };
 
-int32_t tn__control_parent(int32_t rank, int32_t count)
-{
-    return rank == 0 ? -1 : count <= TN__STAR ? 0 : (rank - 1) / TN__FAN;
-}
-
-int32_t tn__control_branch(int32_t node, int32_t rank, int32_t count)
-{
-    int32_t parent;
-    for (; rank > node; rank = parent)
-        if ((parent = tn__control_parent(rank, count)) == node)
-            return rank;
-    return -1;
-}
-
 void tn__control_wake(tn__control *c)
 {
     const uint64_t one = 1;

@@ -2,8 +2,8 @@
  *
  * An engine without a board (TN_COMM_CAP_BOARD) moves data and knows nothing
  * else: MPI waits for ever for a rank that was killed, and adds float32 to int32.
- * For such an engine the ranks have connections of their own: a tree over TCP,
- * with rank 0 as its root. A thread of each process sleeps in poll. It sends a
+ * For such an engine, and between machines for each, the ranks have connections
+ * of their own: a tree over TCP, with rank 0 as its root. A thread of each process sleeps in poll. It sends a
  * heartbeat with the process's position, answers questions about it, and learns
  * that ranks have ended and that the job is over. The work of the job needs it
  * only while the step does not repeat:

@@ -91,7 +91,8 @@ static void say_place(text *t, const tn_comm_peer *peer)
     say(t, " of %.*s", (int)sizeof position.record.group, position.record.group);
 }
 
-static void say_ranks(text *t, const tn_group *group, const bool *these)
+/* Returns how many. */
+static int say_ranks(text *t, const tn_group *group, const bool *these)
 {
     int count = 0;
     for (int32_t r = 0; r < group->count; r++)
@@ -103,6 +104,7 @@ static void say_ranks(text *t, const tn_group *group, const bool *these)
             say(t, any ? ", %d" : "%d", (int)group->world[r]);
             any = true;
         }
+    return count;
 }
 
 /* Each different call, with the ranks that are in it. */
@@ -126,8 +128,7 @@ static void say_mismatch(text *t, const tn_group *group,
         memcpy(&record, peer[r].record, sizeof record);
         say(t, any ? "; " : "");
         any = true;
-        say_ranks(t, group, these);
-        if (several())
+        if (say_ranks(t, group, these) == 1 && several())
             say(t, " (%.64s)", peer[r].host);
         say(t, ": ");
         say_record(t, &record);

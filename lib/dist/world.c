@@ -71,7 +71,9 @@ static tn_status join(tn__dist_job *job, tn_comm **comm)
     const uint64_t own_board = TN_COMM_CAP_CHECKS | TN_COMM_CAP_BOARD;
     bool several = false;
     status = tn__dist_compare(job, *comm, deadline, &several);
-    if (status == TN_OK && (job->engine->caps & own_board) != own_board)
+    /* Between machines no engine knows soon who has ended. */
+    if (status == TN_OK &&
+        (several || (job->engine->caps & own_board) != own_board))
         status = connect_ranks(job, *comm, several, deadline);
     if (status != TN_OK)
         job->engine->close(*comm);

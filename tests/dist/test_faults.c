@@ -104,6 +104,12 @@ static void misbehave(const char *name)
             sleep(4);
         }
         tn_dist_all_reduce(x, world);
+    } else if (!strcmp(name, "cut")) { /* of test_network.sh */
+        puts("agreed");
+        fflush(stdout);
+        sleep(2);
+        agreed = ranks_now();
+        tn_dist_all_reduce(x, world);
     } else if (!strcmp(name, "root killed")) {
         if (tn_dist_rank() == 0)
             raise(SIGKILL);
@@ -134,7 +140,8 @@ static int run(const char *name)
     if (!strcmp(name, "absent") && !strcmp(getenv("TENON_RANK"), "1"))
         return 0;
     const bool waits = !strcmp(name, "stopped") || !strcmp(name, "sleeps") ||
-                       !strcmp(name, "absent") || !strcmp(name, "phase");
+                       !strcmp(name, "absent") || !strcmp(name, "phase") ||
+                       !strcmp(name, "cut");
     if ((waits ? tn_dist_init(.timeout = 1.5) : tn_dist_init()) == TN_OK)
         misbehave(name);
     if (tn_error())
