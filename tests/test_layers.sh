@@ -76,7 +76,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["error.h"] = room_of["options.h"] = "base"
         room_of["schedule.h"] = room_of["grad_scaler.h"] = "optim"
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
-        n = split("ops op op_register random autocast", family, " ")
+        n = split("ops op op_register random autocast relaxed", family, " ")
         for (i = 1; i <= n; i++) room_of[family[i] ".h"] = "ops"
         n = split("activation norm recurrent attention conv embedding layers loss parametrize prune", family, " ")
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"

@@ -95,6 +95,8 @@ static const struct {
      "  --dtype NAME       float32, float16 or bfloat16; weights in blocks\n"
      "                     are dequantised. Without it they are used as they\n"
      "                     are\n"
+     "  --relaxed          products of bfloat16 weights by the processor's dot\n"
+     "                     products: faster, with bits of this machine\n"
      "  --tokenizer PATH   a tokenizer that is not in MODEL\n"},
     {"embed", "tenon embed [OPTION...] MODEL TEXT...\n",
      "Prints the embedding of each text, one in a line. MODEL is a Hugging\n"
@@ -102,7 +104,7 @@ static const struct {
      "\n"
      "  --pooling mean|cls|max|last  default: what MODEL says\n"
      "  --ids                        texts are token ids (\"101,7592,102\")\n"
-     "  --dtype NAME, --tokenizer PATH\n"
+     "  --dtype NAME, --relaxed, --tokenizer PATH\n"
      "                               as for tenon generate\n"},
     {"tokenize",
      "tenon tokenize TOKENIZER [TEXT | -f FILE] [--ids] [--no-special]\n"

@@ -319,6 +319,9 @@ static void check_guards(void)
     tn_compiled_run(c, (tn_tensor *[]){tn_to_dtype(x, TN_F64)}, 1, &y, 1);
     ok(counts_of(c).captures == before + 2 && !tn_error(),
        "other strides and another dtype are captured again");
+    TN_RELAXED(true) tn_compiled_run(c, &x, 1, &y, 1);
+    ok(counts_of(c).captures == before + 3 && !tn_error(),
+       "and relaxed mode, too");
     /* The memory of the input is also reached through the context. */
     tn_tensor *state = tn_full(tn_dims(3), 1.0), *other = tn_full(tn_dims(3), 5.0);
     scaled aliased = {.number = 1, .state = state};
