@@ -4,7 +4,8 @@ lib_LTLIBRARIES += libtenon-parallel.la
 libtenon_parallel_la_SOURCES = lib/base/library_options.c \
 	lib/base/plain.c lib/base/plain.h \
 	lib/dist/dist.h lib/dist/job.c lib/dist/place.c lib/dist/engine.c \
-	lib/dist/world.c lib/dist/group.c lib/dist/work.c lib/dist/collective.c lib/dist/report.c \
+	lib/dist/world.c lib/dist/group.c lib/dist/work.c lib/dist/collective.c \
+	lib/dist/memory.c lib/dist/report.c \
 	lib/dist/board.c lib/dist/gate.c lib/dist/predict.c lib/dist/version.c \
 	lib/dist/control.h lib/dist/control_wire.h lib/dist/control.c lib/dist/control_judge.c \
 	lib/dist/control_link.c lib/dist/control_root.c lib/dist/control_tree.c lib/dist/control_wire.c
