@@ -1,7 +1,7 @@
 /* tenon_scale.c: the command `tenon scale`: tables of predicted steps on many
- * GPUs: see scale_model.h and docs/scale.md. */
+ * GPUs: see tenon_scale_model.h and docs/scale.md. */
 #include "tenon_scale.h"
-#include "scale_model.h"
+#include "tenon_scale_model.h"
 
 #include <math.h>
 #include <stdio.h>

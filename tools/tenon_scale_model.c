@@ -1,5 +1,5 @@
-/* scale_model.c: the formulas of docs/scale.md. */
-#include "scale_model.h"
+/* tenon_scale_model.c: the formulas of docs/scale.md. */
+#include "tenon_scale_model.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
-/* scale_model.h: predicts the time and the memory of a training step on many
+/* tenon_scale_model.h: predicts the time and the memory of a training step on many
  * GPUs. docs/scale.md has the formulas with their constants, and how far they
  * agree with measurements.
  *
  * Units: seconds, bytes, bytes per second and direction. */
-#ifndef TN_TOOLS_SCALE_MODEL_H
-#define TN_TOOLS_SCALE_MODEL_H
+#ifndef TN_TOOLS_TENON_SCALE_MODEL_H
+#define TN_TOOLS_TENON_SCALE_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
