@@ -125,7 +125,8 @@ static void predict_buckets(const scale_machine *m, const scale_step *s,
 {
     const double all = parameters(s);
     double compute;
-    r->step = send_buckets(m, s, c, n, &compute);
+    r->step = send_buckets(m, s, c, n, &compute) +
+              all * s->gradient * s->copies / m->memory;
     const double own = c->way == SCALE_ZERO1 ? all / n : all;
     r->step += optimizer(m, s, own);
     if (c->way == SCALE_ZERO1) { /* weights return, in buckets, after it */

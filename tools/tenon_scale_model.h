@@ -33,6 +33,9 @@ typedef struct scale_step {
     double weight, gradient; /* bytes of each parameter on the link and in memory */
     double state;            /* bytes of each parameter for the optimizer: master
                                 weights and moments */
+    double copies;           /* how often DDP and ZeRO-1 read or write a gradient
+                                beside the collective: into a bucket, and to
+                                divide it */
 } scale_step;
 
 typedef enum scale_way {

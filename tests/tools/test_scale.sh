@@ -47,6 +47,10 @@ scale --parameters 1e9 --step-ms 30 --gpus 2 --bucket-mb 500 --node 2 $free \
     --inside-gbs 100 --busy 1
 is_str "$(value "ddp 500 MB" 1)" 50.00 "unless compute stands still meanwhile"
 
+scale --parameters 1e9 --step-ms 30 --gpus 1 $free --memory-gbs 100
+# (2 * 2 + 2 + 2 * 12) bytes for the optimizer, and 4 * 2 for the buckets
+is_str "$(value "ddp 25 MB" 1)" 410.00 "what passes through memory"
+
 # Memory: 2 + 2 + 2 + 12 bytes a parameter, of which 12 are shared by 4; all by 4,
 # and one of ten layers more.
 scale --parameters 1e9 --layers 10 --step-ms 30 --gpus 4 --prefetch 0
