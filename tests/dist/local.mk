@@ -37,7 +37,6 @@ tests_dist_test_mesh_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/dist/test_data_parallel
 tests_dist_test_data_parallel_SOURCES = tests/dist/test_data_parallel.c
 tests_dist_test_data_parallel_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
-dist_check_SCRIPTS += tests/dist/test_run.sh
 dist_check_SCRIPTS += tests/dist/test_run.sh tests/dist/test_network.sh
 EXTRA_DIST += tests/dist/README.md
 check_LTLIBRARIES += comm_mute.la
