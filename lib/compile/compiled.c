@@ -186,13 +186,40 @@ static size_t make_key(const tn_device *device, tn_tensor *const *in,
     return n;
 }
 
+/* Returns the recording that decides whether a plan is for the present state of the
+ * optimizers that it steps; NULL if there is none yet. */
+static const tn__record *record_of(const plan *p)
+{
+    return p->program     ? p->program->capture->record
+           : p->reference ? p->reference->record
+                          : NULL;
+}
+
+/* Finds the plan of a key whose recording is current. A step that trains other
+ * parameters has a plan of its own. Frees the plans of the key that can never be
+ * current again. */
 static plan *find_plan(tn_compiled *c, const int64_t *key, size_t count)
 {
-    for (plan *p = c->plans; p; p = p->next)
-        if (p->key_count == count &&
-            memcmp(p->key, key, count * sizeof *key) == 0)
-            return p;
-    return NULL;
+    plan *found = NULL;
+    for (plan **at = &c->plans; *at && !found;) {
+        plan *p = *at;
+        const tn__record *record = record_of(p);
+        const bool same = p->key_count == count &&
+                          memcmp(p->key, key, count * sizeof *key) == 0;
+        if (same && (!record || tn__record_is_current(record))) {
+            found = p;
+        } else if (same && tn__record_is_over(record)) {
+            *at = p->next;
+            c->last = c->last == p ? NULL : c->last;
+            plan_free(p);
+            if (tn__log_enabled(2))
+                tn__log(2, "%s: an optimizer has got other groups or another "
+                        "state: it is captured again", c->name);
+        } else {
+            at = &p->next;
+        }
+    }
+    return found;
 }
 
 /* Says in the log which guard made a new capture necessary. */
@@ -210,8 +237,10 @@ static void log_miss(const tn_compiled *c, const int64_t *key)
         at++;
     tn__log(2, "%s: no program fits, since the last one is for %s: it is "
             "captured again", c->name,
-            at < sizeof guard / sizeof *guard
-                ? guard[at]
+            at < sizeof guard / sizeof *guard ? guard[at]
+            : at == p->key_count && record_of(p) &&
+                    !tn__record_is_current(record_of(p))
+                ? "other trained parameters (tn_tensor_set_requires_grad)"
                 : "other dtypes, shapes or strides of its inputs");
 }
 
@@ -431,8 +460,7 @@ static tn_status run_plan(tn_compiled *c, tn_device *device,
     p->used = c->counts.calls + 1;
     c->last = p;
     return p->program && inputs_are_known(p, in, in_count) &&
-                   fixed_values_exist(p) &&
-                   tn__record_is_current(p->program->capture->record)
+                   fixed_values_exist(p)
                ? run_replayed(c, p, in, in_count, out, out_count)
                : run_captured(c, p, device, in, in_count, out, out_count);
 }
