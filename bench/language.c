@@ -9,6 +9,7 @@
  *   --threads N     compute with N threads; default: 1
  *   --rounds N      report the fastest of N rounds; default: 5
  *   --dtype NAME    convert the weights to float32, float16 or bfloat16
+ *   --relaxed       products with bfloat16 weights are relaxed
  *   --llama FILE    path of llama-bench; default: $TENON_BENCH_LLAMA
  *   --gguf FILE     the file for llama-bench if MODEL is a folder
  *   --torch FOLDER  the folder for transformers if MODEL is a GGUF file
@@ -44,7 +45,7 @@ enum { PROMPT = 128, GENERATE = 64, MOST_ROUNDS = 100 };
 typedef struct settings {
     const char *program, *model, *dtype, *llama, *gguf, *torch, *only;
     int threads, rounds;
-    bool once;
+    bool once, relaxed;
 } settings;
 
 static clockid_t watch = CLOCK_MONOTONIC;
@@ -78,7 +79,7 @@ static tn_lm *open_model(const settings *s)
                         "or bfloat16\n", s->dtype);
         exit(1);
     }
-    tn_lm *lm = tn_lm_open(s->model, .dtype = dtype);
+    tn_lm *lm = tn_lm_open(s->model, .dtype = dtype, .relaxed = s->relaxed);
     check();
     return lm;
 }
@@ -306,8 +307,8 @@ static void print_first_token(const settings *s)
     double first = -1, token = 0, bytes = 0;
     quote(program, sizeof program, s->program);
     quote(model, sizeof model, s->model);
-    snprintf(command, sizeof command, "%s --once --threads %d %s%s %s", program,
-             s->threads, s->dtype ? "--dtype " : "", s->dtype ? s->dtype : "",
+    snprintf(command, sizeof command, "%s --once --threads %d %s%s%s %s", program,
+             s->threads, s->relaxed ? "--relaxed " : "", s->dtype ? "--dtype " : "", s->dtype ? s->dtype : "",
              model);
     for (int i = 0; i < 3; i++) {
         double t[3];
@@ -332,7 +333,7 @@ static void print_first_token(const settings *s)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: language [--threads N] [--rounds N] [--dtype NAME] "
+    fprintf(stderr, "usage: language [--threads N] [--rounds N] [--dtype NAME] [--relaxed] "
                     "[--llama FILE] [--gguf FILE] [--torch FOLDER] "
                     "[--only NAME] [--busy] MODEL\n");
     return 1;
@@ -361,6 +362,8 @@ static bool read_options(settings *s, int argc, char **argv)
         bool found = strcmp(argv[i], "--once") == 0;
         if (found)
             s->once = true;
+        if (strcmp(argv[i], "--relaxed") == 0)
+            found = s->relaxed = true;
         if (strcmp(argv[i], "--busy") == 0) {
             found = true;
             watch = CLOCK_PROCESS_CPUTIME_ID;

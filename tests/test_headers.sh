@@ -68,6 +68,7 @@ int main(void)
     TWICE { TN_AUTOCAST(TN_BF16) TN_AUTOCAST(TN_F16) runs++; }
     TN_DETECT_ANOMALY TN_DETECT_ANOMALY { TN_NO_GRAD_HERE; TN_NO_GRAD_HERE; runs++; }
     TN_SCOPE(a) TN_SCOPE(b) { TN_SCOPE(c) { runs++; } TN_SCOPE(c) runs++; }
+    TN_RELAXED(true) { TN_RELAXED_HERE(false); TN_RELAXED(true) runs++; }
     { TN_AUTOCAST_HERE(TN_BF16); { TN_AUTOCAST_HERE(TN_F16); runs++; } }
     return runs;
 }

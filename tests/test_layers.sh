@@ -76,7 +76,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["error.h"] = room_of["options.h"] = "base"
         room_of["schedule.h"] = room_of["grad_scaler.h"] = "optim"
         room_of["hook.h"] = room_of["recompute.h"] = "autograd"
-        n = split("ops op op_register random autocast", family, " ")
+        n = split("ops op op_register random autocast relaxed", family, " ")
         for (i = 1; i <= n; i++) room_of[family[i] ".h"] = "ops"
         n = split("activation norm recurrent attention conv embedding layers loss parametrize prune", family, " ")
         for (i = 1; i <= n; i++) room_of["nn_" family[i] ".h"] = "nn"
@@ -90,7 +90,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
         room_of["chat.h"] = "lm"
         room_of["onnx.h"] = "onnx"
-        room_of["parallel.h"] = "parallel"
+        room_of["parallel.h"] = room_of["sharded.h"] = "parallel"
         n = split("npy torch_file dlpack safetensors_shards image transform vision sound events curves", media, " ")
         for (i = 1; i <= n; i++) room_of[media[i] ".h"] = "media"
         room_of["tenon.h"] = "all"

@@ -231,7 +231,7 @@ static int continue_lines(tn_lm_batch *batch, tn_tokenizer *t, chat *c,
 int tenon_generate(int count, char **argument)
 {
     const char *text = NULL, *tokenizer = NULL, *dtype = NULL, *system = NULL;
-    bool lines = false, chats = false;
+    bool lines = false, chats = false, relaxed = false;
     chat talk = {NULL, 0};
     int64_t seed = 0, *ids = NULL, length = 0;
     tn_lm_batch_add_options o = TN_LM_BATCH_ADD_OPTIONS;
@@ -242,6 +242,7 @@ int tenon_generate(int count, char **argument)
                                  {"--system", .text = &system},
                                  {"--tokenizer", .text = &tokenizer},
                                  {"--dtype", .text = &dtype},
+                                 {"--relaxed", .flag = &relaxed},
                                  {"--temperature", .real = &o.temperature},
                                  {"--top-k", .whole = &o.top_k},
                                  {"--top-p", .real = &o.top_p},
@@ -259,7 +260,7 @@ int tenon_generate(int count, char **argument)
     }
     o.seed = (uint64_t)seed;
     int status = 1;
-    tn_lm *lm = lm_open(argument[0], dtype);
+    tn_lm *lm = lm_open(argument[0], dtype, relaxed);
     tn_lm_batch *batch = lm ? tn_lm_batch_new(lm, 1) : NULL;
     tn_tokenizer *t = NULL;
     if (lm && !batch)

@@ -82,7 +82,7 @@ int lm_read_options(int count, char **argument, const lm_option *table)
     return kept;
 }
 
-tn_lm *lm_open(const char *path, const char *dtype)
+tn_lm *lm_open(const char *path, const char *dtype, bool relaxed)
 {
     tn_lm_open_options o = TN_LM_OPEN_OPTIONS;
     o.dtype = dtype ? tn_dtype_from_name(dtype) : TN_DTYPE_NONE;
@@ -93,6 +93,7 @@ tn_lm *lm_open(const char *path, const char *dtype)
         tn_error_clear();
         return NULL;
     }
+    o.relaxed = relaxed;
     tn_lm *lm = tn_lm_open_with(path, &o);
     if (!lm)
         lm_complain();
@@ -203,10 +204,11 @@ static int embed_text(tn_lm *lm, tn_tokenizer *t, const char *text,
 int tenon_embed(int count, char **argument)
 {
     const char *pooling = NULL, *tokenizer = NULL, *dtype = NULL;
-    bool ids = false;
+    bool ids = false, relaxed = false;
     const lm_option options[] = {{"--pooling", .text = &pooling},
                                  {"--tokenizer", .text = &tokenizer},
                                  {"--dtype", .text = &dtype},
+                                 {"--relaxed", .flag = &relaxed},
                                  {"--ids", .flag = &ids},
                                  {.name = NULL}};
     count = lm_read_options(count, argument, options);
@@ -214,7 +216,7 @@ int tenon_embed(int count, char **argument)
         return 2;
     tn_lm_embed_options o = TN_LM_EMBED_OPTIONS;
     o.pooling = pooling;
-    tn_lm *lm = lm_open(argument[0], dtype);
+    tn_lm *lm = lm_open(argument[0], dtype, relaxed);
     if (!lm)
         return 1;
     tn_tokenizer *t =

@@ -39,8 +39,9 @@ int lm_read_options(int count, char **argument, const lm_option *table);
 int64_t lm_read_ids(const char *text, int64_t **ids);
 
 /* Opens a model and converts its weights to the dtype of this name, such as
- * "float16". If dtype is NULL, the weights keep the dtypes of the file. After
+ * "float16". If dtype is NULL, the weights keep the dtypes of the file. relaxed
+ * is that of tn_lm_open. After
  * an error, prints it and returns NULL. */
-tn_lm *lm_open(const char *path, const char *dtype);
+tn_lm *lm_open(const char *path, const char *dtype, bool relaxed);
 
 #endif

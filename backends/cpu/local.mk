@@ -18,6 +18,7 @@ CPU_ROUTINES = \
 	backends/cpu/simd/routines_move.c \
 	backends/cpu/simd/routines_reduce.c \
 	backends/cpu/simd/routines_gemm.c backends/cpu/simd/routines_rows.c \
+	backends/cpu/simd/rows_bf16.inc \
 	backends/cpu/simd/routines_conv.c backends/cpu/simd/conv_loops.inc \
 	backends/cpu/simd/routines_winograd.c \
 	backends/cpu/simd/routines_pool.c backends/cpu/simd/pool_loops.inc \

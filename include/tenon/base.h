@@ -145,8 +145,8 @@ TN_API bool tn_object_check_kind(const void *object, const char *kind,
 
 /* ---- regions ----------------------------------------------------------
  * A region is a part of a program in which a mode of its thread is changed:
- * TN_NO_GRAD, TN_DETECT_ANOMALY (autograd.h), TN_AUTOCAST (autocast.h). Each
- * has two forms:
+ * TN_NO_GRAD, TN_DETECT_ANOMALY (autograd.h), TN_AUTOCAST (autocast.h),
+ * TN_RELAXED (relaxed.h). Each has two forms:
  *
  *     TN_NO_GRAD {                 // the statement that follows: break and
  *         accuracy = test(net);    // continue end the region, not a loop

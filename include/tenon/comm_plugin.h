@@ -317,7 +317,14 @@ typedef struct tn_comm_plugin {
     tn_status (*group_end)(tn_comm *comm);
     /* Memory that the engine moves without a copy: made by it (shared memory,
      * NCCL's window), or the caller's, registered for it (RDMA). Both are
-     * collectives with equal bytes on all ranks of the comm. */
+     * collectives with equal bytes on all ranks of the comm, which wait for the
+     * others, while no request of the comm is pending. They succeed on all ranks
+     * or, with TN_ERR_MEMORY if nothing is wrong with the comm, on none. A request
+     * has the advantage if its send lies in such memory, the same one on all
+     * ranks, and equals recv where it is an ALL_REDUCE; the results are the same
+     * as without. memory_alloc's memory is aligned to 64 bytes and holds zeros.
+     * It is valid until memory_close, also after the comm was closed: comm is then
+     * NULL. No request that uses it is pending. */
     tn_status (*memory_alloc)(tn_comm *comm, uint64_t bytes, void **out_data,
                               tn_comm_memory **out);
     tn_status (*memory_register)(tn_comm *comm, void *data, uint64_t bytes,

@@ -219,6 +219,28 @@ TN_API tn_status tn_dist_recv_with(tn_tensor *x, int from, tn_group *group,
 TN_API tn_status tn_dist_barrier_with(tn_group *group,
                                       const tn_dist_barrier_options *options);
 
+/* Makes a tensor in memory that the engine moves without copies. With "local" it
+ * is memory that the ranks share: an all_reduce of it adds each rank's values
+ * where they are, about three times as fast as one of other memory, which passes
+ * through the engine's. Results are the same.
+ *
+ *   shape    the same on all ranks of the group
+ *   dtype    by default TN_F32
+ *   returns  a tensor on the CPU, whose elements are not set
+ *
+ * A collective. A call has the advantage if the tensor, or a contiguous part of
+ * it, is what all its ranks pass, in place where it is a reduction. If the engine
+ * has no such memory, or none is left, it is an ordinary tensor on all ranks.
+ * The open scope owns the result, which stays valid after tn_dist_close. Fails as
+ * a collective does, or with TN_ERR_SHAPE, TN_ERR_DTYPE or TN_ERR_MEMORY as
+ * tn_empty. */
+#define TN_DIST_EMPTY_OPTIONS_LIST(X) X(tn_dtype, dtype, TN_F32)
+TN_OPTIONS_STRUCT(tn_dist_empty, TN_DIST_EMPTY_OPTIONS_LIST);
+#define TN_DIST_EMPTY_OPTIONS                                                 \
+    TN_OPTIONS_DEFAULTS(tn_dist_empty, TN_DIST_EMPTY_OPTIONS_LIST)
+TN_API tn_tensor *tn_dist_empty_with(tn_dims_list shape, tn_group *group,
+                                     const tn_dist_empty_options *options);
+
 /* Waits until the collective is done, and returns its status. A second call
  * returns the same. A handle that is freed before waits first. */
 TN_API tn_status tn_work_wait(tn_work *work);
@@ -239,6 +261,7 @@ TN_API bool tn_work_is_done(tn_work *work);
 #define tn_dist_send(...) TN_CALL_3(tn_dist_send, __VA_ARGS__, )
 #define tn_dist_recv(...) TN_CALL_3(tn_dist_recv, __VA_ARGS__, )
 #define tn_dist_barrier(...) TN_CALL_1(tn_dist_barrier, __VA_ARGS__, )
+#define tn_dist_empty(...) TN_CALL_2(tn_dist_empty, __VA_ARGS__, )
 #else
 } /* extern "C" */
 TN_OVERLOAD_0(tn_status, tn_dist_init)
@@ -251,6 +274,7 @@ TN_OVERLOAD_2(tn_tensor *, tn_dist_all_to_all, tn_tensor *, tn_group *)
 TN_OVERLOAD_3(tn_status, tn_dist_send, tn_tensor *, int, tn_group *)
 TN_OVERLOAD_3(tn_status, tn_dist_recv, tn_tensor *, int, tn_group *)
 TN_OVERLOAD_1(tn_status, tn_dist_barrier, tn_group *)
+TN_OVERLOAD_2(tn_tensor *, tn_dist_empty, tn_dims_list, tn_group *)
 extern "C" {
 #endif
 

@@ -51,14 +51,17 @@ typedef struct tn_lm tn_lm;
  *   device  the device of the weights; default: the current device
  *   dtype   float32, float16 or bfloat16; default: that of the file
  *   strict  false: weights that the model does not use are skipped
+ *   relaxed true: products with bfloat16 weights are relaxed (relaxed.h), that
+ *           is, up to twice as fast on some processors, with bits that depend
+ *           on the machine
  *
  * In GGUF files most weights are in blocks of quantised numbers (Q8_0, Q4_K and
  * others). If no dtype is given, they stay in blocks. A product with them
  * rounds the activations to 8 bits, block by block, and sums in float32. Such a
- * model needs the memory of the file, is not trained, and cannot be saved. Its
- * device is cpu or reference; others fail with TN_ERR_UNSUPPORTED. If a dtype
- * is given, weights are dequantised, and the model is like one from a folder,
- * on any device.
+ * model needs the memory of the file, is not trained, and cannot be saved. A
+ * device without the extension quantised-product fails with
+ * TN_ERR_UNSUPPORTED. If a dtype is given, weights are dequantised, and the
+ * model is like one from a folder, on any device.
  *
  * On a device whose memory is the host's, weights of the right dtype are mapped
  * from the file and not copied. The mapping is private: training changes
@@ -73,7 +76,8 @@ typedef struct tn_lm tn_lm;
 #define TN_LM_OPEN_OPTIONS_LIST(X)                                            \
     X(tn_device *, device, NULL)                                              \
     X(tn_dtype, dtype, TN_DTYPE_NONE)                                         \
-    X(bool, strict, true)
+    X(bool, strict, true)                                                     \
+    X(bool, relaxed, false)
 TN_OPTIONS_STRUCT(tn_lm_open, TN_LM_OPEN_OPTIONS_LIST);
 #define TN_LM_OPEN_OPTIONS                                                    \
     TN_OPTIONS_DEFAULTS(tn_lm_open, TN_LM_OPEN_OPTIONS_LIST)

@@ -37,7 +37,11 @@ typedef struct tn_matmul_args {
     tn_strided a, b, c;
     double alpha, beta;
     uint64_t tag;
+    uint64_t flags; /* TN_MATMUL_...; a device may ignore all of them */
 } tn_matmul_args;
+/* bf16 products may round sums as the device's dot products do, and take
+ * subnormal numbers as 0. The result of a row of a must not depend on m. */
+#define TN_MATMUL_RELAXED 1
 
 /* For every point p of extent, in row-major order: let q be p with its
  * coordinate `dim` replaced by index[p]. Then dst[q] = reduce(dst[q], src[p]).

@@ -3,9 +3,9 @@
  *
  * In reading order: error.h, base.h (scopes), device.h, tensor.h, ops.h (the
  * operators), options.h, random.h, op.h (operators by name), op_register.h
- * (operators of your own), autograd.h, hook.h, recompute.h, autocast.h, nn.h,
- * optim.h, schedule.h, grad_scaler.h, average.h, distributions.h, graph.h,
- * data.h, io.h, checkpoint.h, trace.h.
+ * (operators of your own), autograd.h, hook.h, recompute.h, autocast.h,
+ * relaxed.h, nn.h, optim.h, schedule.h, grad_scaler.h, average.h,
+ * distributions.h, graph.h, data.h, io.h, checkpoint.h, trace.h.
  *
  * Some phrases have a fixed meaning in all headers. "Lent": the pointer belongs
  * to the library; do not free it. "The open scope owns the result", or "owned
@@ -45,6 +45,7 @@
 #include <tenon/optim.h>
 #include <tenon/random.h>
 #include <tenon/recompute.h>
+#include <tenon/relaxed.h>
 #include <tenon/schedule.h>
 #include <tenon/sequence.h>
 #include <tenon/tensor.h>

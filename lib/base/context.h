@@ -31,6 +31,7 @@ typedef struct tn__modes {
     bool watched; /* true if the outputs of each operator are checked for NaN in
                    * the forward pass */
     uint8_t autocast;   /* dtype of autocast; 0 if autocast is off */
+    bool relaxed;       /* true after tn_relaxed_set(true) */
     uint8_t dtype;      /* dtype that tn_default_dtype_set set; 0: float32 */
 } tn__modes;
 

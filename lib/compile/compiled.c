@@ -179,6 +179,7 @@ static size_t make_key(const tn_device *device, tn_tensor *const *in,
     key[n++] = tn__me.modes.not_recording;
     key[n++] = tn__me.modes.autocast;
     key[n++] = tn__me.modes.dtype;
+    key[n++] = tn__me.modes.relaxed;
     for (int i = 0; i < in_count; i++) {
         const tn_tensor *x = in[i];
         key[n++] = x->dtype | x->ndim << 8;
@@ -214,7 +215,7 @@ static void log_miss(const tn_compiled *c, const int64_t *key)
     static const char *const guard[] = {
         "another device", "another number of inputs",
         "another number of outputs", "the mode no_grad", "autocast",
-        "the default dtype"};
+        "the default dtype", "relaxed mode"};
     const plan *p = c->last;
     if (!tn__log_enabled(2) || !p)
         return;

@@ -238,6 +238,7 @@ static tn__replayed *finish(building *b, const tn__replay_options *options,
     if (fuse && done) {
         b->program->repeats = tn__pass_repeats(b->capture);
         b->program->copies = tn__pass_copies(b->capture);
+        b->program->fills = tn__pass_fills(b->capture);
     }
     uint64_t limit = b->program->peak_bytes;
     done = done && !tn__error_pending() &&

@@ -36,7 +36,7 @@ typedef struct tn__replayed {
     tn__constants constants;
     tn__prepared_weights prepared;
     int64_t recorded, launches;
-    int64_t repeats, copies; /* calls that were removed before fusion */
+    int64_t repeats, copies, fills; /* calls that were removed before fusion */
     int64_t recomputed;   /* launches that compute values again */
     uint64_t arena_bytes, bound_bytes, eager_bytes;
     uint64_t peak_bytes;  /* of the recorded calls, without a change */

@@ -1,6 +1,7 @@
 # Build rules of this folder, in the form that Makefile.am describes.
 tenoninclude_HEADERS += include/tenon/op.h include/tenon/op_register.h \
-	include/tenon/random.h include/tenon/autocast.h
+	include/tenon/random.h include/tenon/autocast.h \
+	include/tenon/relaxed.h
 
 libtenon_la_SOURCES += \
 	lib/ops/engine/ops.h \

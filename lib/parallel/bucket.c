@@ -101,11 +101,27 @@ tn_status tn__bucket_init(tn__bucket *b, tn_group *group,
                : tn_error_set(TN_ERR_MEMORY, "ddp: out of memory");
 }
 
+tn_status tn__bucket_share(tn__bucket *b)
+{
+    enum { SMALL = 16384 }; /* bytes: less would not be faster */
+    tn_status status = TN_OK;
+    if (b->shards->ranks > 1 && b->shards->nodes == 1 &&
+        b->device == tn_device_open("cpu") &&
+        b->numel * (int64_t)tn_dtype_bytes(b->dtype) > SMALL)
+        TN_SCOPE(scope) {
+            b->shared = tn_keep(tn_dist_empty(tn_dims(b->numel), b->group,
+                                              .dtype = b->dtype));
+            status = b->shared ? TN_OK : tn_error_code();
+        }
+    return status;
+}
+
 void tn__bucket_fini(tn__bucket *b)
 {
     tn__bucket_clear(b);
     for (int i = 0; i < b->spares; i++)
         tn_drop(b->spare[i]);
+    tn_drop(b->shared);
     free(b->node);
     free(b->spare);
 }
@@ -123,7 +139,9 @@ tn_tensor *tn__bucket_leaf(tn__bucket *b, int64_t shard)
 {
     if (b->node[shard])
         return b->node[shard];
-    if (b->spares)
+    if (b->shared && shard == b->shards->first)
+        b->node[shard] = b->shared;
+    else if (b->spares)
         b->node[shard] = b->spare[--b->spares];
     else
         TN_SCOPE(scope) {
@@ -135,7 +153,9 @@ tn_tensor *tn__bucket_leaf(tn__bucket *b, int64_t shard)
 
 static void put_back(tn__bucket *b, int64_t shard)
 {
-    if (b->spares < b->room)
+    if (b->node[shard] == b->shared)
+        ; /* stays where it is */
+    else if (b->spares < b->room)
         b->spare[b->spares++] = b->node[shard];
     else
         tn_drop(b->node[shard]);

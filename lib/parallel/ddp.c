@@ -387,6 +387,9 @@ static tn_status make_packs(tn_ddp *ddp, int64_t bucket_bytes)
         p->bucket.numel += e->numel;
         p->count++;
     }
+    for (int i = 0; i < ddp->packs; i++)
+        if (tn__bucket_share(&ddp->pack[i].bucket) != TN_OK)
+            return tn_error_code();
     tn_device *cpu = tn_device_open("cpu");
     if (!cpu || tn__bucket_init(&ddp->facts, ddp->group, &ddp->shards, cpu, TN_F64,
                                 ddp->entries + 1, "facts of the step",
@@ -516,6 +519,24 @@ bool tn_ddp_next(tn_ddp *ddp)
             end_step(ddp);
     }
     return more ? true : leave(ddp);
+}
+
+bool tn__ddp_counters(tn_ddp *ddp, uint64_t *seed, uint64_t *step)
+{
+    *seed = ddp->seed;
+    *step = ddp->step;
+    return ddp->shard < 0;
+}
+
+void tn__ddp_set_counters(tn_ddp *ddp, uint64_t seed, uint64_t step)
+{
+    ddp->seed = seed;
+    ddp->step = step;
+}
+
+bool tn__ddp_check(const tn_ddp *ddp, const char *call)
+{
+    return tn_object_check(ddp, &ddp_class, call, "ddp");
 }
 
 int64_t tn_ddp_shard(const tn_ddp *ddp)

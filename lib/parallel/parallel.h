@@ -27,6 +27,8 @@ typedef struct tn__bucket {
     tn_tensor **node;    /* owned array of shards->count; kept, or NULL */
     tn_tensor **spare;   /* owned array; kept vectors that are not in use */
     int spares, room;
+    tn_tensor *shared;   /* kept; the vector of this rank's first shard, if it is
+                            in memory that the engine moves without copies */
     tn_tensor *gathered; /* kept; only if the ranks' nodes are not single */
     tn_work *work;       /* kept; NULL: not sent */
     bool sent;
@@ -39,6 +41,9 @@ tn_status tn__bucket_init(tn__bucket *bucket, tn_group *group,
                           const tn__shards *shards, tn_device *device,
                           tn_dtype dtype, int64_t numel, const char *label,
                           bool staging);
+/* Called once, when numel is final: takes memory that the engine moves without
+ * copies for the vector that it will add to those of other ranks. A collective. */
+tn_status tn__bucket_share(tn__bucket *bucket);
 void tn__bucket_fini(tn__bucket *bucket);
 /* Returns the vector of a shard, with undefined elements if it is new. Lent. */
 tn_tensor *tn__bucket_leaf(tn__bucket *bucket, int64_t shard);
@@ -50,5 +55,13 @@ tn_status tn__bucket_send(tn__bucket *bucket);
 tn_tensor *tn__bucket_sum(tn__bucket *bucket);
 /* Ends the step, also after a failure. */
 void tn__bucket_clear(tn__bucket *bucket);
+
+/* ---- of a tn_ddp ---------------------------------------------------------- */
+
+/* What the random numbers of the shards depend on. tn__ddp_counters returns
+ * whether no step is under way. */
+bool tn__ddp_check(const tn_ddp *ddp, const char *call);
+bool tn__ddp_counters(tn_ddp *ddp, uint64_t *seed, uint64_t *step);
+void tn__ddp_set_counters(tn_ddp *ddp, uint64_t seed, uint64_t step);
 
 #endif

@@ -183,26 +183,40 @@ static tn_status test(tn_comm_request *request, uint32_t *done)
     return TN_OK;
 }
 
-/* Spins for about a microsecond, then yields, then sleeps: a rank that waits
- * long must not take the processor from one that computes. */
+static void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Spins, then yields, then sleeps: to sleep and to be woken takes longer than most
+ * meetings, but a rank that waits long must not take the processor from one that
+ * computes. Begins again whenever something has happened: a collective of many
+ * rounds meets often. */
 static tn_status wait_done(tn_comm_request *request, uint64_t timeout_ns,
                            uint32_t *done)
 {
-    enum { SPINS = 20, YIELDS = 60, SLEEP_NS = 5000000 };
+    enum { SLEEP_NS = 5000000 };
     tn_comm *comm = request->comm;
-    const uint64_t end = local_now() + timeout_ns;
-    for (int i = 0;; i++) {
-        uint32_t event = atomic_load(&comm->hall->event);
+    uint64_t since = local_now();
+    const uint64_t end = since + timeout_ns;
+    uint32_t seen = atomic_load(&comm->hall->event);
+    for (;;) {
+        const uint32_t event = atomic_load(&comm->hall->event);
         tn_status status = test(request, done);
         if (status != TN_OK || *done)
             return status;
-        if (i < SPINS)
-            continue;
-        uint64_t now = local_now();
+        const uint64_t now = local_now();
+        if (event != seen)
+            since = now;
+        seen = event;
         if (now >= end)
             return TN_OK;
-        if (i < YIELDS)
-            sched_yield();
+        if (now - since < comm->spin_ns)
+            pause_cpu();
         else
             local_hall_sleep(comm, event,
                              end - now < SLEEP_NS ? end - now : SLEEP_NS);
@@ -218,14 +232,14 @@ static void request_close(tn_comm_request *request)
 
 /* ---- split ---------------------------------------------------------------- */
 
-/* Gathers a few bytes of all ranks. The core has made sure that all ranks are
- * here, so a plain wait is enough. */
-static tn_status gather(tn_comm *comm, const void *mine, uint64_t bytes, void *all)
+/* The core has made sure that all ranks are here, so a plain wait is enough. */
+tn_status local_gather(tn_comm *comm, const void *mine, uint64_t bytes, void *all,
+                       uint64_t check)
 {
     tn_comm_args args = {.size = sizeof args, .kind = TN_COMM_ALL_GATHER,
                          .dtype = TN_U8, .root = -1, .count = bytes,
                          .send = mine, .recv = all, .scale = 1,
-                         .check = 0x73706c6974 /* split */};
+                         .check = check};
     tn_comm_request *request;
     tn_status status = start(comm, &args, &request);
     if (status != TN_OK)
@@ -234,8 +248,8 @@ static tn_status gather(tn_comm *comm, const void *mine, uint64_t bytes, void *a
     status = wait_done(request, comm->job->timeout_ns, &done);
     request_close(request);
     if (status == TN_OK && !done)
-        status = local_host->fail(TN_ERR_STATE, "local: split: waited %.1f s for "
-                                  "the other ranks",
+        status = local_host->fail(TN_ERR_STATE, "local: waited %.1f s for the "
+                                  "other ranks",
                                   (double)comm->job->timeout_ns * 1e-9);
     return status;
 }
@@ -257,7 +271,8 @@ static tn_status split(tn_comm *parent, int32_t color, int32_t key, tn_comm **ou
 {
     choice all[LOCAL_MAX_RANKS];
     const choice mine = {color, key, parent->rank, ++parent->job->halls};
-    tn_status status = gather(parent, &mine, sizeof mine, all);
+    tn_status status = local_gather(parent, &mine, sizeof mine, all,
+                                    0x73706c6974 /* split */);
     *out = NULL;
     if (status != TN_OK || color < 0)
         return status;
@@ -381,6 +396,8 @@ const tn_comm_plugin *tenon_comm_v1(const tn_comm_host *host)
         .wait = wait_done,
         .group_begin = group,
         .group_end = group,
+        .memory_alloc = local_memory_alloc,
+        .memory_close = local_memory_close,
         .peer = peer,
         .publish = publish,
     };

@@ -9,7 +9,11 @@
  * into its own staging area, increments its step, waits until the steps of all
  * others have caught up, and reads theirs. Rounds alternate between the two
  * staging areas: a rank that writes the other one has seen all ranks begin this
- * round, so all have finished reading the round before it. */
+ * round, so all have finished reading the round before it.
+ *
+ * If all ranks' data are in the same shared memory (memory.c), a collective is one
+ * round: the ranks read each other's data where they are, and nothing is copied
+ * into an area. README.md has the cost of both ways. */
 #ifndef TN_PLUGINS_LOCAL_H
 #define TN_PLUGINS_LOCAL_H
 
@@ -25,11 +29,17 @@ extern const tn_comm_host *local_host;
 enum {
     LOCAL_MAX_RANKS = 256,
     LOCAL_NAME = 128,          /* of shared memory */
-    LOCAL_CHUNK = 256 * 1024,  /* bytes of a staging area: fits the L2 cache
-                                  of a core, and 16 MB take 64 rounds */
-    LOCAL_DIRECT = 8192,       /* an all_reduce of at most so many bytes is
+    LOCAL_CHUNK = 1024 * 1024, /* bytes of a staging area, of at most 4 ranks: with
+                                  256 KB, which would stay in the L2 cache,
+                                  meetings take longer than that saves */
+    LOCAL_CHUNKS = 4 * LOCAL_CHUNK, /* of the areas of more ranks together */
+    LOCAL_LEAST_CHUNK = 64 * 1024,
+    LOCAL_SMALL = 8192,        /* an all_reduce of at most so many bytes is
                                   summed by every rank for itself, which saves
                                   one of two meetings */
+    LOCAL_LINE = 64,           /* of a cache: slices begin at one, so that no
+                                  line is written by two ranks */
+    LOCAL_SPIN_NS = 4000,      /* if each rank can have a processor */
     LOCAL_BEAT_MS = 100,
     LOCAL_LOOK_MS = 10,        /* between two looks at who is alive */
     LOCAL_GRACE_MS = 300       /* a mismatch waits so long for the ranks that
@@ -91,6 +101,9 @@ typedef struct local_seat {
                                   staging area 0, 1 */
     uint32_t record_bytes[2];
     unsigned char record[2][TN_COMM_RECORD];
+    uint32_t memory[2];        /* number of the shared memory that has the data of
+                                  that collective; 0: none */
+    uint64_t place[2];         /* of the data in this rank's part of it, bytes */
 } local_seat;
 
 typedef struct local_mail {
@@ -115,11 +128,15 @@ struct tn_comm {
     size_t hall_bytes;
     int32_t rank, count;
     int32_t *member;           /* owned: ranks in the job */
+    char name[LOCAL_NAME + 32]; /* of the hall */
+    tn_comm_memory *memory;    /* list of those that are open */
+    uint32_t memories;         /* made so far */
     uint64_t round;            /* of collectives; its parity is the area used */
     tn_comm_request *first, **end; /* pending, in order of start; not owned */
     uint32_t reason;           /* TN_COMM_WORKS ... */
     int32_t peer;
     uint64_t looked_ns;
+    uint64_t spin_ns;          /* a wait spins so long before it yields */
 };
 
 struct tn_comm_request {
@@ -131,6 +148,10 @@ struct tn_comm_request {
     bool done;
     int phase;
     bool began;                /* its check was published */
+    bool met;                  /* all ranks have begun it */
+    bool direct;               /* reads the data of the others where they are */
+    const tn_comm_memory *memory; /* that has this rank's data; NULL: none */
+    uint64_t place;            /* of the data in its part */
     uint64_t offset, part;     /* elements done, elements of this round */
     uint64_t target;           /* the step that all ranks must reach */
     uint64_t odd_since_ns;     /* when a mismatch was seen; 0: none */
@@ -175,6 +196,8 @@ bool local_job_patience(local_job *job, const int32_t *member, int32_t count,
 tn_comm *local_hall_enter(local_job *job, const int32_t *member, int32_t count,
                           int32_t rank, const char *name);
 void local_hall_leave(tn_comm *comm);
+/* The bytes of a staging area. */
+size_t local_hall_chunk(int32_t count);
 unsigned char *local_hall_area(const tn_comm *comm, int32_t rank, uint64_t round);
 local_mail *local_hall_mail(const tn_comm *comm, int32_t from, int32_t to);
 unsigned char *local_hall_piece(const tn_comm *comm, local_mail *mail,
@@ -189,15 +212,35 @@ tn_status local_hall_broken(tn_comm *comm);
  * left, else TN_COMM_WORKS. What the rank did before must be read afterwards. */
 uint32_t local_hall_life(tn_comm *comm, int32_t rank);
 
+/* memory.c: memory for tensors */
+tn_status local_memory_alloc(tn_comm *comm, uint64_t bytes, void **out_data,
+                             tn_comm_memory **out);
+void local_memory_close(tn_comm *comm, tn_comm_memory *memory);
+/* Returns the memory in which this rank's data are, and their place in its part;
+ * NULL if there is none. */
+const tn_comm_memory *local_memory_find(const tn_comm *comm, const void *data,
+                                        size_t bytes, uint64_t *place);
+/* Returns its number, or 0 for NULL. */
+uint32_t local_memory_number(const tn_comm_memory *memory);
+unsigned char *local_memory_at(const tn_comm_memory *memory, int32_t rank,
+                               uint64_t place);
+
+/* local.c: gathers a few bytes of all ranks, and waits for them. check says what
+ * for. */
+tn_status local_gather(tn_comm *comm, const void *mine, uint64_t bytes, void *all,
+                       uint64_t check);
+
 /* collective.c, pair.c: one step of a request, if it can be taken. Sets
  * request->done at the end. Returns TN_OK also if nothing could be done. */
 tn_status local_collective_go(tn_comm_request *request);
 tn_status local_pair_go(tn_comm_request *request);
 
-/* sum.c: reduces count elements of source[0 .. n) in the fixed order to out,
- * which may be one of them. */
+/* sum.c: reduces count elements of source[0 .. n) in the fixed order, and stores
+ * the result at out[0 .. outs). Each of them is apart from all sources, or is one
+ * of them. */
 void local_reduce(uint32_t dtype, uint32_t reduce, double scale,
-                  const void *const *source, int n, void *out, size_t count);
+                  const void *const *source, int n, void *const *out, int outs,
+                  size_t count);
 bool local_reduces(uint32_t dtype);
 
 #endif

@@ -69,6 +69,70 @@ static uint16_t to_f16(float x)
     return (uint16_t)(sign | (float_bits(bits_float(bits) + 0.5f) - 0x3f000000));
 }
 
+/* ---- loops over vectors ---------------------------------------------------- */
+
+/* 64 bytes at a time, in whatever registers the compiler has. Compilers leave
+ * loops whose length they do not know as they are, unless they are told to
+ * optimise for speed above all. */
+#define VECTOR(T) __attribute__((vector_size(64), aligned(sizeof(T)), may_alias))
+typedef float vector_f32 VECTOR(float);
+typedef double vector_f64 VECTOR(double);
+typedef uint32_t vector_u32 VECTOR(uint32_t);
+typedef uint16_t half_u16
+    __attribute__((vector_size(32), aligned(2), may_alias));
+
+#define VECTOR_LOOPS(name, T)                                                 \
+    enum { LANES_##name = 64 / sizeof(T) };                                   \
+    static void add_##name(T *out, const T *a, const T *b, size_t count)      \
+    {                                                                         \
+        size_t i = 0;                                                         \
+        for (; i + LANES_##name <= count; i += LANES_##name)                  \
+            *(vector_##name *)(out + i) = *(const vector_##name *)(a + i) +   \
+                                          *(const vector_##name *)(b + i);    \
+        for (; i < count; i++)                                                \
+            out[i] = a[i] + b[i];                                             \
+    }                                                                         \
+    static void scale_##name(T *out, const T *x, T scale, size_t count)       \
+    {                                                                         \
+        size_t i = 0;                                                         \
+        if (scale == 1) {                                                     \
+            memmove(out, x, count * sizeof(T));                               \
+            return;                                                           \
+        }                                                                     \
+        for (; i + LANES_##name <= count; i += LANES_##name)                  \
+            *(vector_##name *)(out + i) =                                     \
+                *(const vector_##name *)(x + i) * scale;                      \
+        for (; i < count; i++)                                                \
+            out[i] = x[i] * scale;                                            \
+    }
+VECTOR_LOOPS(f32, float)
+VECTOR_LOOPS(f64, double)
+
+static void load_bf16s(const uint16_t *from, size_t count, float *to)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        *(vector_u32 *)(to + i) =
+            __builtin_convertvector(*(const half_u16 *)(from + i), vector_u32)
+            << 16;
+    for (; i < count; i++)
+        to[i] = from_bf16(from[i]);
+}
+
+static void store_bf16s(uint16_t *out, const float *x, size_t count)
+{
+    size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const vector_f32 v = *(const vector_f32 *)(x + i);
+        const vector_u32 bits = (vector_u32)v, nan = (vector_u32)(v != v);
+        const vector_u32 near = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        *(half_u16 *)(out + i) = __builtin_convertvector(
+            (nan & (bits >> 16 | 0x40)) | (~nan & near), half_u16);
+    }
+    for (; i < count; i++)
+        out[i] = to_bf16(x[i]);
+}
+
 /* ---- trees ---------------------------------------------------------------- */
 
 /* Defines tree_NAME(reduce, source, n, r, width, at, count, level): the reduced
@@ -76,7 +140,7 @@ static uint16_t to_f16(float x)
  * do not exist. Returns where they are: in a source itself, or in level[0]. T is
  * the type of the arithmetic, LOAD(source, at, count, to) returns the elements
  * of one source in it. */
-#define TREE(name, T, LOAD, SUM, PRODUCT)                                     \
+#define TREE(name, T, LOAD, ADD, PRODUCT)                                     \
     static const T *tree_##name(uint32_t reduce, const void *const *source,   \
                                 int n, int r, int width, size_t at,           \
                                 size_t count, T level[][BLOCK])               \
@@ -92,8 +156,7 @@ static uint16_t to_f16(float x)
         T *out = level[0];                                                    \
         switch (reduce) {                                                     \
         case TN_COMM_SUM:                                                     \
-            for (size_t i = 0; i < count; i++)                                \
-                out[i] = (T)(SUM);                                            \
+            ADD;                                                              \
             break;                                                            \
         case TN_COMM_PRODUCT:                                                 \
             for (size_t i = 0; i < count; i++)                                \
@@ -117,16 +180,19 @@ static uint16_t to_f16(float x)
 #define LOAD_i16(s, at, count, to) ((const int16_t *)(s) + (at))
 #define LOAD_i8(s, at, count, to) ((const int8_t *)(s) + (at))
 #define LOAD_u8(s, at, count, to) ((const uint8_t *)(s) + (at))
+#define EACH(T, value)                                                        \
+    for (size_t i = 0; i < count; i++)                                        \
+    out[i] = (T)(value)
 /* Integers wrap around, as unsigned ones do. */
 #define WRAP(op) (uint64_t)a[i] op (uint64_t)b[i]
-TREE(f32, float, LOAD_f32, a[i] + b[i], a[i] * b[i])
-TREE(f64, double, LOAD_f64, a[i] + b[i], a[i] * b[i])
-TREE(i64, int64_t, LOAD_i64, WRAP(+), WRAP(*))
-TREE(i32, int32_t, LOAD_i32, WRAP(+), WRAP(*))
-TREE(i16, int16_t, LOAD_i16, WRAP(+), WRAP(*))
-TREE(i8, int8_t, LOAD_i8, WRAP(+), WRAP(*))
-TREE(u8, uint8_t, LOAD_u8, WRAP(+), WRAP(*))
-TREE(bool, uint8_t, LOAD_u8, a[i] | b[i], a[i] & b[i])
+TREE(f32, float, LOAD_f32, add_f32(out, a, b, count), a[i] * b[i])
+TREE(f64, double, LOAD_f64, add_f64(out, a, b, count), a[i] * b[i])
+TREE(i64, int64_t, LOAD_i64, EACH(int64_t, WRAP(+)), WRAP(*))
+TREE(i32, int32_t, LOAD_i32, EACH(int32_t, WRAP(+)), WRAP(*))
+TREE(i16, int16_t, LOAD_i16, EACH(int16_t, WRAP(+)), WRAP(*))
+TREE(i8, int8_t, LOAD_i8, EACH(int8_t, WRAP(+)), WRAP(*))
+TREE(u8, uint8_t, LOAD_u8, EACH(uint8_t, WRAP(+)), WRAP(*))
+TREE(bool, uint8_t, LOAD_u8, EACH(uint8_t, a[i] | b[i]), a[i] & b[i])
 
 static const float *load_f16(const void *source, size_t at, size_t count,
                              float *to)
@@ -140,24 +206,16 @@ static const float *load_f16(const void *source, size_t at, size_t count,
 static const float *load_bf16(const void *source, size_t at, size_t count,
                               float *to)
 {
-    const uint16_t *from = (const uint16_t *)source + at;
-    for (size_t i = 0; i < count; i++)
-        to[i] = from_bf16(from[i]);
+    load_bf16s((const uint16_t *)source + at, count, to);
     return to;
 }
-TREE(f16, float, load_f16, a[i] + b[i], a[i] * b[i])
-TREE(bf16, float, load_bf16, a[i] + b[i], a[i] * b[i])
+TREE(f16, float, load_f16, add_f32(out, a, b, count), a[i] * b[i])
+TREE(bf16, float, load_bf16, add_f32(out, a, b, count), a[i] * b[i])
 
 static void store_f16(uint16_t *out, const float *x, float scale, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = to_f16(x[i] * scale);
-}
-
-static void store_bf16(uint16_t *out, const float *x, float scale, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        out[i] = to_bf16(x[i] * scale);
 }
 
 bool local_reduces(uint32_t dtype)
@@ -175,9 +233,7 @@ static void reduce_block(uint32_t dtype, uint32_t op, double scale,
     switch (dtype) {
     case TN_F32: {
         const float *x = tree_f32(op, source, n, 0, width, at, count, f);
-        float *to = (float *)out + at;
-        for (size_t i = 0; i < count; i++)
-            to[i] = x[i] * s;
+        scale_f32((float *)out + at, x, s, count);
         break;
     }
     case TN_F16:
@@ -185,15 +241,14 @@ static void reduce_block(uint32_t dtype, uint32_t op, double scale,
                   tree_f16(op, source, n, 0, width, at, count, f), s, count);
         break;
     case TN_BF16:
-        store_bf16((uint16_t *)out + at,
-                   tree_bf16(op, source, n, 0, width, at, count, f), s, count);
+        scale_f32(f[0], tree_bf16(op, source, n, 0, width, at, count, f), s,
+                  count);
+        store_bf16s((uint16_t *)out + at, f[0], count);
         break;
     case TN_F64: {
         double d[LEVELS][BLOCK];
         const double *x = tree_f64(op, source, n, 0, width, at, count, d);
-        double *to = (double *)out + at;
-        for (size_t i = 0; i < count; i++)
-            to[i] = x[i] * scale;
+        scale_f64((double *)out + at, x, scale, count);
         break;
     }
 #define WHOLE(DTYPE, name, T)                                                 \
@@ -216,8 +271,10 @@ static void reduce_block(uint32_t dtype, uint32_t op, double scale,
 }
 
 void local_reduce(uint32_t dtype, uint32_t reduce, double scale,
-                  const void *const *source, int n, void *out, size_t count)
+                  const void *const *source, int n, void *const *out, int outs,
+                  size_t count)
 {
+    const size_t width_bytes = local_dtype_bytes(dtype);
     /* The caller's thread may flush subnormals to 0, or round otherwise. */
     fenv_t before;
     feholdexcept(&before);
@@ -225,8 +282,13 @@ void local_reduce(uint32_t dtype, uint32_t reduce, double scale,
     int width = 1;
     while (width < n)
         width *= 2;
-    for (size_t at = 0; at < count; at += BLOCK)
-        reduce_block(dtype, reduce, scale, source, n, width, out, at,
-                     count - at < BLOCK ? count - at : BLOCK);
+    for (size_t at = 0; at < count; at += BLOCK) {
+        const size_t some = count - at < BLOCK ? count - at : BLOCK;
+        reduce_block(dtype, reduce, scale, source, n, width, out[0], at, some);
+        for (int i = 1; i < outs; i++) /* from the L1 cache */
+            memcpy((unsigned char *)out[i] + at * width_bytes,
+                   (const unsigned char *)out[0] + at * width_bytes,
+                   some * width_bytes);
+    }
     fesetenv(&before);
 }

@@ -55,11 +55,12 @@ TRY_REGION(detect_anomaly, TN_DETECT_ANOMALY, TN_DETECT_ANOMALY_HERE,
            tn_anomaly_mode())
 TRY_REGION(autocast, TN_AUTOCAST(TN_BF16), TN_AUTOCAST_HERE(TN_BF16),
            tn_autocast_dtype() == TN_BF16)
+TRY_REGION(relaxed, TN_RELAXED(true), TN_RELAXED_HERE(true), tn_relaxed())
 
 static bool outside(void)
 {
     return tn_grad_mode() && !tn_anomaly_mode() &&
-           tn_autocast_dtype() == TN_DTYPE_NONE;
+           tn_autocast_dtype() == TN_DTYPE_NONE && !tn_relaxed();
 }
 
 static void try_region(const char *name, int (*block)(enum way),
@@ -213,6 +214,7 @@ int main(void)
     try_region("TN_DETECT_ANOMALY", detect_anomaly_block,
                detect_anomaly_here);
     try_region("TN_AUTOCAST", autocast_block, autocast_here);
+    try_region("TN_RELAXED", relaxed_block, relaxed_here);
     test_nesting();
     test_scope();
     test_each_batch();

@@ -199,6 +199,14 @@ static void weights(void)
     /* bfloat16 has 8 significant bits, and two layers of sums increase the
      * error */
     ok(gap < 0.2, "with about the same logits (%.3f)", gap);
+    tn_lm *loose =
+        tn_lm_open(data("llama"), .dtype = TN_BF16, .relaxed = true);
+    tn_tensor *z = run(loose);
+    gap = tn_item(tn_amax(tn_abs(
+        tn_sub(tn_to_dtype(z, TN_F32), tn_to_dtype(y, TN_F32)))));
+    ok(gap < 0.1, "relaxed products, too (%.3f)", gap);
+    TN_RELAXED(true) y = run(half);
+    ok(tn_item(tn_equal(y, z)) == 1, "they are those of relaxed mode");
 }
 
 /* ---- the module tree ----------------------------------------------------- */

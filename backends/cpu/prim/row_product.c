@@ -27,7 +27,7 @@ enum {
 typedef struct product {
     const tn_cpu_routines *routines;
     const tn_matmul_args *m;
-    const float *a;
+    const void *a; /* float32, or bfloat16 in a relaxed product */
     int64_t a_row;
     const char *b;
     char *c;
@@ -36,6 +36,7 @@ typedef struct product {
     int64_t each, columns; /* columns of c that a task computes; number of tasks
                               along the columns */
     tn_cpu_rows *rows;
+    tn_cpu_bf16_rows *relaxed; /* NULL if the product is not relaxed */
     tn_cpu_epilogue *then; /* a launch over c, or NULL */
     atomic_bool failed;
 } product;
@@ -70,9 +71,14 @@ static void task(void *context, int64_t number)
         return;
     }
     unsigned fpu = tn__cpu_fpu_set();
-    p->rows(m, n, k, p->a + i * p->a_row, p->a_row,
-            p->b + j * p->b_row * p->bytes, p->b_row, out,
-            half ? n : p->c_row);
+    const char *b = p->b + j * p->b_row * p->bytes;
+    const int64_t out_row = half ? n : p->c_row;
+    if (p->relaxed)
+        p->relaxed(m, n, k, (const uint16_t *)p->a + i * p->a_row, p->a_row, b,
+                   p->b_row, out, out_row);
+    else
+        p->rows(m, n, k, (const float *)p->a + i * p->a_row, p->a_row, b,
+                p->b_row, out, out_row);
     for (int64_t r = 0; half && r < m; r++)
         p->routines->store[p->m->c.dtype](c + r * p->c_row * p->bytes,
                                           out + r * n, 1, n);
@@ -83,22 +89,29 @@ static void task(void *context, int64_t number)
     tn__cpu_fpu_restore(fpu);
 }
 
-/* Arguments of the tasks that copy a to contiguous float32. */
+/* Arguments of the tasks that copy a to contiguous float32, or bfloat16 in a
+ * relaxed product. */
 typedef struct copying {
     const product *p;
-    float *to;
+    void *to;
 } copying;
 
 static void copy_row(void *context, int64_t i)
 {
     const copying *s = context;
     const tn_strided *a = &s->p->m->a;
+    const int64_t k = s->p->m->k;
+    const void *from = tn__cpu_at(a->buffer, a->offset + i * a->stride[0],
+                                  (size_t)s->p->bytes);
+    if (s->p->relaxed) {
+        for (int64_t j = 0; j < k; j++)
+            ((uint16_t *)s->to)[i * k + j] =
+                ((const uint16_t *)from)[j * a->stride[1]];
+        return;
+    }
     unsigned fpu = tn__cpu_fpu_set();
-    s->p->routines->load[a->dtype](
-        s->to + i * s->p->m->k,
-        tn__cpu_at(a->buffer, a->offset + i * a->stride[0],
-                   (size_t)s->p->bytes),
-        a->stride[1], s->p->m->k);
+    s->p->routines->load[a->dtype]((float *)s->to + i * k, from, a->stride[1],
+                                   k);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -123,23 +136,25 @@ tn_status tn__cpu_row_product(const tn_cpu_routines *routines,
                  .b_row = m->b.stride[1], .c_row = m->c.stride[0],
                  .bytes = is_half(m->c.dtype) ? 2 : 4,
                  .rows = routines->rows[m->b.dtype]};
+    if (m->flags & TN_MATMUL_RELAXED && m->b.dtype == TN_BF16)
+        p.relaxed = routines->bf16_rows;
     atomic_init(&p.failed, false);
     p.b = tn__cpu_at(m->b.buffer, m->b.offset, (size_t)p.bytes);
     p.c = tn__cpu_at(m->c.buffer, m->c.offset, (size_t)p.bytes);
     char *copy = NULL;
-    if (is_half(m->a.dtype) || m->a.stride[1] != 1) {
+    if ((is_half(m->a.dtype) && !p.relaxed) || m->a.stride[1] != 1) {
         copy = tn__cpu_memory_acquire((size_t)(m->m * m->k) * 4);
         if (!copy)
             return tn__cpu_host->fail(TN_ERR_MEMORY,
                                       "matmul: out of memory for a copy of "
                                       "(%lld, %lld)",
                                       (long long)m->m, (long long)m->k);
-        copying s = {&p, (float *)(void *)copy};
+        copying s = {&p, copy};
         tn__cpu_host->parallel_for(m->m, copy_row, &s);
         p.a = s.to;
         p.a_row = m->k;
     } else {
-        p.a = (const float *)(void *)tn__cpu_at(m->a.buffer, m->a.offset, 4);
+        p.a = tn__cpu_at(m->a.buffer, m->a.offset, (size_t)p.bytes);
     }
     cut(&p);
     const tn_cpu_epilogue_cut blocks = {.blocks = (m->m + ROWS - 1) / ROWS,

@@ -402,6 +402,9 @@ typedef struct tn_cpu_routines {
     tn_cpu_gemm *gemm[CPU_TYPE_COUNT]; /* I32, I64, BOOL */
     const tn_cpu_product_routines *product[CPU_TYPE_COUNT]; /* F32, F64 */
     tn_cpu_rows *rows[TN_DTYPE_END]; /* F32, F16, BF16 */
+    /* Relaxed products of BF16, or NULL if the processor has no instruction for
+     * them. */
+    tn_cpu_bf16_rows *bf16_rows;
     const tn_cpu_conv_routines *conv[CPU_TYPE_COUNT]; /* F32, F64 */
     /* Transforms for convolutions of float32. winograd[0] is for tiles of 2
      * adjacent pixels, winograd[1] for tiles of 2 x 2 pixels. NULL if the

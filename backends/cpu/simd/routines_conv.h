@@ -29,6 +29,11 @@ typedef struct tn_cpu_product_routines {
 typedef void tn_cpu_rows(int64_t m, int64_t n, int64_t k, const float *a,
                          int64_t a_row, const void *b, int64_t b_row, float *c,
                          int64_t c_row);
+/* The same for bfloat16 a and b, with the machine's dot products
+ * (rows_bf16.inc). */
+typedef void tn_cpu_bf16_rows(int64_t m, int64_t n, int64_t k, const void *a,
+                              int64_t a_row, const void *b, int64_t b_row,
+                              float *c, int64_t c_row);
 enum { TN_CPU_ROW_DEPTH = 1024 };
 
 /* Flags of tiles(). With ADD, it adds to the sums instead of overwriting them.

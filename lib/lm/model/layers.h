@@ -69,7 +69,7 @@ tn_module *tn__lm_linear(tn__lm_maker *maker, const char *path, int64_t in,
 tn_module *tn__lm_embedding(tn__lm_maker *maker, const char *path, int64_t rows,
                             int64_t size);
 /* Makes an output layer that shares the weight of an embedding. */
-tn_module *tn__lm_tied_linear(tn_module *embedding);
+tn_module *tn__lm_tied_linear(const tn__lm_maker *maker, tn_module *embedding);
 tn_module *tn__lm_norm_make(tn__lm_maker *maker, const char *path, int64_t size,
                             tn__lm_norm kind, double eps);
 tn_tensor *tn__lm_activate(tn_tensor *x, tn__lm_activation activation);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tenon/ops.h>
+#include <tenon/relaxed.h>
 
 const char *tn__lm_join(char *buffer, const char *path, const char *name)
 {
@@ -47,7 +48,7 @@ tn_tensor *tn__lm_in_dtype(tn_tensor *x, tn_dtype dtype)
 typedef struct linear {
     tn_module base;
     tn_tensor *weight, *bias; /* bias may be NULL */
-    bool transposed;
+    bool transposed, relaxed;
     char format[TN__LM_FORMAT]; /* format of a weight that is in blocks (a uint8
                                    buffer); else "" */
     int64_t in, out;
@@ -61,6 +62,7 @@ static tn_tensor *linear_forward(tn_module *self, tn_tensor *x)
     const linear *l = (const linear *)self;
     if (*l->format)
         return tn_quantized_linear(x, l->weight, l->format, l->bias);
+    TN_RELAXED_HERE(l->relaxed || tn_relaxed());
     if (!l->transposed)
         return tn_linear(x, l->weight, l->bias);
     x = tn_matmul(x, l->weight);
@@ -89,6 +91,7 @@ tn_module *tn__lm_linear(tn__lm_maker *maker, const char *path, int64_t in,
     if (!l)
         return NULL;
     l->transposed = transposed;
+    l->relaxed = maker->relaxed;
     l->in = in;
     l->out = out;
     tn_dims_list shape = transposed ? tn_dims(in, out) : tn_dims(out, in);
@@ -168,12 +171,13 @@ tn_module *tn__lm_embedding(tn__lm_maker *maker, const char *path, int64_t rows,
     return e->weight ? &e->base : NULL;
 }
 
-tn_module *tn__lm_tied_linear(tn_module *module)
+tn_module *tn__lm_tied_linear(const tn__lm_maker *maker, tn_module *module)
 {
     const embedding *e = (const embedding *)module;
     linear *l = tn_module_new(&linear_class);
     if (!l)
         return NULL;
+    l->relaxed = maker->relaxed;
     l->in = e->size;
     l->out = e->rows;
     memcpy(l->format, e->format, sizeof l->format);

@@ -487,7 +487,7 @@ static void add_head(const place *p)
     char path[TN__LM_PATH];
     const tn__lm_spec *s = &p->lm->spec;
     path_of(p, TN__LM_HEAD, path);
-    tn_module *head = s->tied ? tn__lm_tied_linear(p->lm->embed)
+    tn_module *head = s->tied ? tn__lm_tied_linear(p->maker, p->lm->embed)
                               : tn__lm_linear(p->maker, path, s->hidden,
                                               s->vocab, false, false);
     p->lm->head = tn__lm_add(&p->lm->base, path, head);

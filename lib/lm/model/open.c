@@ -158,7 +158,7 @@ static tn_lm *build(const char *folder, const tn__lm_spec *spec,
 {
     const tn__lm_family *family = spec->family;
     bool prefixed;
-    tn__lm_maker maker;
+    tn__lm_maker maker = {.relaxed = o->relaxed};
     maker.weights =
         tn__lm_weights_open(folder, o->dtype, family->names[TN__LM_EMBED],
                             family->prefix, &prefixed);
@@ -215,7 +215,7 @@ static tn_lm *build_gguf(tn_gguf *file, const tn__json_value *root,
     const tn__lm_family *family = spec->family;
     const char *prefix = family->prefix && !spec->encoder ? family->prefix : "";
     tn__lm_maker maker = {
-        tn__lm_weights_open_gguf(file, spec, o->dtype, prefix)};
+        tn__lm_weights_open_gguf(file, spec, o->dtype, prefix), o->relaxed};
     tn_lm *lm = maker.weights ? tn__lm_model_make(&maker, spec, prefix) : NULL;
     if (!lm || !tn__lm_weights_check(maker.weights, NULL, o->strict))
         return NULL;

@@ -47,6 +47,7 @@ bool tn__lm_weights_check(tn__lm_weights *weights, const char *const *unused,
  * weights. */
 typedef struct tn__lm_maker {
     tn__lm_weights *weights;
+    bool relaxed; /* products with bfloat16 weights are (tenon/relaxed.h) */
 } tn__lm_maker;
 
 /* The initial values of a parameter, if weights are random. */

@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <tenon/autocast.h>
+#include <tenon/relaxed.h>
 #include <tenon/ops.h>
 
 /* ---- conversion of the tensors of a call --------------------------------- */
@@ -305,6 +306,18 @@ static store *store_get(void)
         s = NULL;
     }
     return s;
+}
+
+bool tn_relaxed(void)
+{
+    return tn__me.modes.relaxed;
+}
+
+bool tn_relaxed_set(bool on)
+{
+    bool was = tn__me.modes.relaxed;
+    tn__me.modes.relaxed = on;
+    return was;
 }
 
 void tn__autocast_forget(void)

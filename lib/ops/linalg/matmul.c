@@ -54,6 +54,7 @@ static tn_status matmul_into(tn_tensor *a, tn_tensor *b, tn_tensor *c,
     args.alpha = factor(alpha, c->dtype);
     args.beta = factor(beta, c->dtype);
     args.tag = 0;
+    args.flags = tn__me.modes.relaxed ? TN_MATMUL_RELAXED : 0;
     matrices(&args.a, a, batch);
     matrices(&args.b, b, batch);
     matrices(&args.c, c, batch);
