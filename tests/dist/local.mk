@@ -27,5 +27,5 @@ tests_dist_test_sharded_faults_LDADD = libtenon-parallel.la libtenon.la $(TN_LIB
 check_PROGRAMS += tests/dist/test_sharded_files
 tests_dist_test_sharded_files_SOURCES = tests/dist/test_sharded_files.c
 tests_dist_test_sharded_files_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
-dist_check_SCRIPTS += tests/dist/test_run.sh
+dist_check_SCRIPTS += tests/dist/test_run.sh tests/dist/test_checkpoint.sh
 EXTRA_DIST += tests/dist/README.md
