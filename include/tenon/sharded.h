@@ -86,6 +86,18 @@ typedef struct tn_sharded_state {
     void *object;
 } tn_sharded_state;
 
+/* Returns the state of an optimizer that tn_optim_sharded has divided, for
+ * .state of tn_sharded_save and tn_sharded_load, whose checkpoint then has no
+ * .optim:
+ *
+ *     tn_sharded_state parts = tn_optim_sharded_state(opt);
+ *     tn_sharded_save("run", &all, world, .ddp = ddp, .state = &parts);
+ *
+ * It can be loaded with any number of ranks, also into an optimizer that is not
+ * divided, as .optim; and a state that was saved as .optim, with this. Valid while
+ * optim lives. Cannot fail: the calls that use it check optim. */
+TN_API tn_sharded_state tn_optim_sharded_state(tn_optim *optim);
+
 /* ---- saving and loading --------------------------------------------------- */
 
 /* Options of tn_sharded_save:

@@ -38,6 +38,9 @@ static tn_status make_state(const tn__optim_group *group,
                             tn__optim_state *state, tn_tensor *parameter)
 {
     const tn__optim_rule *rule = group->optim->rule;
+    parameter = tn__optim_part(group->optim, state, parameter);
+    if (!parameter)
+        return tn_error() ? tn_error_code() : TN_OK;
     for (int k = 0; k < rule->slots; k++) {
         tn_dims_list shape;
         if (state->slot[k] ||
@@ -238,18 +241,17 @@ static tn_status run_kernel(const tn_optim *optim, tn__optim_state *state,
 
 /* Updates one parameter and its state. */
 static tn_status run_rule(const tn__optim_group *group, tn__optim_state *state,
-                          tn_tensor *p)
+                          tn_tensor *p, tn_tensor *g)
 {
     const tn__optim_rule *rule = group->optim->rule;
     const double *number = group->state[state->leader].number;
-    tn_tensor *g = tn_tensor_grad(p);
     return rule->step ? rule->step(group, state, number, p, g)
                       : run_kernel(group->optim, state, number, p, g);
 }
 
 /* Like run_rule, but keeps all values if `skip`, a bool tensor, is true. */
 static tn_status run_unless(tn_tensor *skip, const tn__optim_group *group,
-                            tn__optim_state *state, tn_tensor *p)
+                            tn__optim_state *state, tn_tensor *p, tn_tensor *g)
 {
     static const tn_op *defined;
     const tn_op *choose = tn_op_define_once(
@@ -259,7 +261,7 @@ static tn_status run_unless(tn_tensor *skip, const tn__optim_group *group,
         now[1 + k] = state->slot[k];
     for (int k = 0; k <= TN__OPTIM_SLOTS; k++)
         old[k] = now[k] ? tn_clone(now[k]) : NULL;
-    tn_status status = choose ? run_rule(group, state, p) : tn_error_code();
+    tn_status status = choose ? run_rule(group, state, p, g) : tn_error_code();
     for (int k = 0; k <= TN__OPTIM_SLOTS && status >= 0; k++)
         if (now[k])
             status = tn_op_call_into(
@@ -269,6 +271,19 @@ static tn_status run_unless(tn_tensor *skip, const tn__optim_group *group,
                              {.kind = TN_VALUE_TENSOR, .of.tensor = skip}},
                 3, &now[k], 1);
     return status;
+}
+
+/* Updates the elements of one parameter that this process has. */
+static tn_status run_part(const tn__optim_group *group, tn__optim_state *state,
+                          tn_tensor *p)
+{
+    tn_optim *optim = (tn_optim *)group->optim;
+    tn_tensor *g = tn__optim_part(optim, state, tn_tensor_grad(p));
+    p = tn__optim_part(optim, state, p);
+    if (!p || !g)
+        return tn_error() ? tn_error_code() : TN_OK;
+    return optim->skip ? run_unless(optim->skip, group, state, p, g)
+                       : run_rule(group, state, p, g);
 }
 
 /* Steps all parameters. If one fails, it and those after it have not stepped. */
@@ -282,8 +297,7 @@ static tn_status run(tn_optim *optim)
             if (!state->steps)
                 continue;
             if (status >= 0)
-                status = optim->skip ? run_unless(optim->skip, g, state, p)
-                                     : run_rule(g, state, p);
+                status = run_part(g, state, p);
             if (status < 0)
                 state->progress = state->before;
         }
@@ -293,16 +307,24 @@ static tn_status run(tn_optim *optim)
 
 tn_status tn_optim_step(tn_optim *optim)
 {
-    if (tn_error())
-        return TN_ERR_STATE;
+    const bool pending = tn_error() != NULL;
     if (!tn__optim_is(optim, "optim_step"))
-        return tn_error_code();
+        return pending ? TN_ERR_STATE : tn_error_code();
+    if (pending) {
+        if (optim->after) /* the other processes wait for this one */
+            optim->after(optim->context);
+        return TN_ERR_STATE;
+    }
     if (optim->rule->closure)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_step", "optim",
             "a step of %s evaluates the loss several times: call "
             "tn_optim_step_closure",
             optim->rule->name);
+    if (tn_graph_is_recording() &&
+        tn__optim_refuse_restricted(optim, "optim_step",
+                                    "its step cannot be recorded") < 0)
+        return TN_ERR_UNSUPPORTED;
     /* advance() settles a recorded step, outside of the recording. */
     tn_status status =
         tn_graph_is_recording() ? TN_OK : tn__optim_settle(optim);
@@ -315,6 +337,10 @@ tn_status tn_optim_step(tn_optim *optim)
             status = begin_step(optim);
         if (status >= 0)
             status = run(optim);
+        /* After a failure, too: it reports the error to the others. */
+        const tn_status last = optim->after ? optim->after(optim->context)
+                                            : TN_OK;
+        status = status < 0 ? status : last;
     }
     tn_scope_close(scope);
     tn_trace_pop();

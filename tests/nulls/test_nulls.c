@@ -184,6 +184,18 @@ static void state_visit(const char *name, tn_tensor *value, void *context)
     (void)name, (void)value, (void)context;
 }
 
+static tn_status piece_visit(const tn_optim_piece *piece, void *context)
+{
+    (void)piece, (void)context;
+    return TN_OK;
+}
+
+static tn_status after_step(void *context)
+{
+    (void)context;
+    return TN_OK;
+}
+
 static tn_status recomputed(tn_tensor *const *inputs, int count,
                             tn_tensor **out, int out_count, void *context)
 {
@@ -377,6 +389,9 @@ static void release(void *context)
 #define PLAUSIBLE_forward_inputs_inputs ((tn_tensor *[]){x, TN_INPUTS_END})
 #define PLAUSIBLE_tn_optim_closure closure
 #define PLAUSIBLE_tn_optim_state_visit state_visit
+#define PLAUSIBLE_tn_optim_piece_fn piece_visit
+#define PLAUSIBLE_tn_optim_range_p (&(tn_optim_range){0, 1})
+#define PLAUSIBLE_function_after after_step
 #define PLAUSIBLE_tn_recompute_fn recomputed
 #define PLAUSIBLE_tn_graph_fn graph_step
 #define PLAUSIBLE_tn_graph_host_p                                              \
