@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_checkpoint \
 	tests/fuzz/test_cifar \
 	tests/fuzz/test_config \
+	tests/fuzz/test_control \
 	tests/fuzz/test_csv \
 	tests/fuzz/test_curves \
 	tests/fuzz/test_devices \
@@ -40,6 +41,9 @@ tests_fuzz_test_cifar_SOURCES = tests/fuzz/cifar.c $(fuzz_driver)
 tests_fuzz_test_cifar_LDADD = libtenon-media.la libtenon.la
 tests_fuzz_test_config_SOURCES = tests/fuzz/config.c $(fuzz_driver)
 tests_fuzz_test_config_LDADD = libtenon-lm.la libtenon.la
+tests_fuzz_test_control_SOURCES = tests/fuzz/control.c \
+	lib/dist/control_wire.c lib/dist/control_wire.h $(fuzz_driver)
+tests_fuzz_test_control_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
 tests_fuzz_test_curves_SOURCES = tests/fuzz/curves.c $(fuzz_driver)
 tests_fuzz_test_curves_LDADD = libtenon-media.la libtenon.la

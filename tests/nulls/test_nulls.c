@@ -498,6 +498,7 @@ static const struct meant {
      "scope_close.scope scope_result.scope scope_result.result keep.object "
      "drop.object scope_adopt.object hook_remove.hook batch_end.batch"},
     {"a mean has no target", "metric_update.target"},
+    {"there are no other processes", "optim_restrict.after"},
     {"the current device", "*.device device_set.device"},
     {"what has no bar to draw draws none",
      "progress_begin.progress progress_begin.file progress_begin.label "
