@@ -25,6 +25,8 @@
  *                      runs PROGRAM as several processes on this machine
  *   tenon scale --parameters FILE|COUNT --step-ms T [OPTION...]
  *                      predicts steps on many GPUs
+ *   tenon checkpoint info|merge|verify PATH ...
+ *                      lists, joins and checks checkpoints of training runs
  *   tenon program REPORT [-o FILE]
  *                      draws the program of a compiled function
  *   tenon help [COMMAND], tenon --help, tenon -h
@@ -39,6 +41,7 @@
 #include <tenon/device.h>
 #include <tenon/plugin.h>
 
+#include "tenon_checkpoint.h"
 #include "tenon_lm.h"
 #include "tenon_onnx.h"
 #include "tenon_plot.h"
@@ -201,6 +204,17 @@ static const struct {
      "  --memory-gbs             GB/s of a GPU's memory (2850)\n"
      "  --busy S                 share of a collective's time that compute loses (0)\n"
      "  --jitter S               standard deviation of a GPU's time, as a share (0)\n"},
+    {"checkpoint",
+     "tenon checkpoint info [-v] PATH\n"
+     "tenon checkpoint verify PATH\n"
+     "tenon checkpoint merge PATH FILE\n",
+     "Lists the tensors of a checkpoint, with their shapes and the number of pieces\n"
+     "in which they are (info). Reads all of it and compares the hashes (verify).\n"
+     "Writes it as one safetensors file, as a run of one process does (merge).\n"
+     "PATH is a folder of checkpoints, of which the latest complete one is meant;\n"
+     "one of them (run/step-000000000100); or a file.\n"
+     "\n"
+     "  -v  also lists where each piece is\n"},
     {"program", "tenon program [-o FILE] REPORT\n",
      "Draws the program of a compiled function as SVG: its calls of the device with\n"
      "the operators that are fused in each, and the memory of temporary tensors\n"
@@ -408,6 +422,8 @@ int main(int count, char **argument)
         status = tenon_plot(count - 2, argument + 2);
     if (strcmp(command, "scale") == 0)
         status = tenon_scale(count - 2, argument + 2);
+    if (strcmp(command, "checkpoint") == 0)
+        status = tenon_checkpoint(count - 2, argument + 2);
     if (strcmp(command, "program") == 0)
         status = tenon_program(count - 2, argument + 2);
     if (strcmp(command, "run") == 0 &&
