@@ -92,6 +92,8 @@ typedef struct engine_job {
     uint32_t comms_end;    /* numbers from here on have no tags */
     tn_comm *first;        /* comms of this process */
     engine_outgoing *outgoing;
+    int *sent;             /* owned: notes sent to each rank, then the number of
+                              those received from each, then what they sent */
     MPI_Request incoming;  /* of a note */
     void *note;            /* owned: its memory */
     uint64_t polled_ns;    /* notes, the last time */
@@ -230,8 +232,8 @@ bool engine_listen_room(engine_job *job);
 void engine_listen(engine_job *job);
 /* Answers notes, and takes in what they say. */
 void engine_hear(engine_job *job);
-/* Receives the notes that nobody needs any more. */
-void engine_drain(MPI_Comm notes);
+/* Receives the notes that nobody needs any more. A collective. */
+void engine_drain(engine_job *job);
 /* Tells all ranks of the comm where this one is, and asks them the same. */
 void engine_ask(tn_comm *comm);
 /* Stores that a rank of the comm has begun a collective. */

@@ -52,13 +52,11 @@ tn_status engine_probe(const tn_comm_place *place)
 
 /* ---- the end of MPI --------------------------------------------------------- */
 
-static engine_job *joined;   /* the open one */
+static engine_job *last;     /* the open job, or the one that was left last */
+static bool open_now;        /* it is open */
 static bool owns;            /* MPI was initialised here */
 static bool spoiled;         /* a job failed: ranks may be missing */
 static pid_t owner;
-static engine_board *board;  /* of the last job */
-static int32_t board_seats, board_seat;
-static MPI_Comm board_notes;
 
 static void doze(void)
 {
@@ -70,10 +68,10 @@ static void doze(void)
 static void linger(void)
 {
     const uint64_t end = engine_now() + 1000000000u;
-    for (int32_t r = 0; board && r < board_seats && engine_now() < end;) {
-        engine_slot *slot = &board->slot[r];
+    for (int32_t r = 0; last && r < last->seats && engine_now() < end;) {
+        engine_slot *slot = &last->board->slot[r];
         const uint64_t beat = atomic_load(&slot->beat_ns), now = engine_now();
-        if (r == board_seat || atomic_load(&slot->closed) ||
+        if (r == last->seat[last->rank] || atomic_load(&slot->closed) ||
             atomic_load(&slot->gone) ||
             (now > beat && now - beat > 5 * ENGINE_BEAT_MS * 1000000u))
             r++;
@@ -86,17 +84,17 @@ static void linger(void)
  * instead: MPI_Finalize would wait for it for ever. */
 static bool all_left(void)
 {
-    for (int32_t r = 0; board && r < board_seats;) {
-        if (atomic_load(&board->verdict))
+    for (int32_t r = 0; last && r < last->seats;) {
+        const bool own = r == last->seat[last->rank];
+        uint32_t life = engine_slot_life(&last->board->slot[r], own);
+        if (life == TN_COMM_GONE || engine_has_verdict(last))
             return false;
-        if (engine_slot_life(&board->slot[r], r == board_seat) == TN_COMM_GONE)
-            return false;
-        if (r == board_seat || atomic_load(&board->slot[r].closed))
+        if (own || life == TN_COMM_CLOSED)
             r++;
         else
             doze();
     }
-    return !board || !atomic_load(&board->verdict);
+    return !last || !engine_has_verdict(last);
 }
 
 /* MPI_Finalize waits for the other ranks, and so is called when the process
@@ -105,9 +103,9 @@ static void at_exit(void)
 {
     if (getpid() != owner)
         return; /* a child of fork */
-    if (joined) { /* the process ends without having left */
-        engine_heart_stop(joined);
-        atomic_store(&joined->board->slot[joined->seat[joined->rank]].gone, 1);
+    if (open_now) { /* the process ends without having left */
+        engine_heart_stop(last);
+        atomic_store(&last->board->slot[last->seat[last->rank]].gone, 1);
         spoiled = true;
     }
     int done = 0;
@@ -115,8 +113,8 @@ static void at_exit(void)
     if (spoiled || !all_left()) {
         linger();
     } else if (!done && owns) {
-        if (board)
-            engine_drain(board_notes);
+        if (last)
+            engine_drain(last);
         MPI_Finalize();
     }
 }
@@ -266,11 +264,7 @@ static void join_all(joining *j)
         snprintf(j->failure, sizeof j->failure, "cannot start a thread");
         return;
     }
-    board = job->board;
-    board_notes = job->notes;
-    board_seats = job->seats;
-    board_seat = job->seat[job->rank];
-    atomic_store(&job->board->slot[board_seat].process, getpid());
+    atomic_store(&job->board->slot[job->seat[job->rank]].process, getpid());
     MPI_TRY(j, MPI_Barrier(job->data));
 }
 
@@ -293,13 +287,25 @@ static void *join_thread(void *context)
     pthread_mutex_lock(&j->lock);
     j->done = true;
     pthread_cond_signal(&j->changed);
-    const bool last = j->references == 1;
-    if (!last)
+    const bool alone = j->references == 1;
+    if (!alone)
         j->references--;
     pthread_mutex_unlock(&j->lock);
-    if (last)
+    if (alone)
         let_go(j);
     return NULL;
+}
+
+static void job_free(engine_job *job)
+{
+    if (!job || job->outgoing) /* MPI reads them until it ends */
+        return;
+    free(job->seat);
+    free(job->left);
+    free(job->life);
+    free(job->sent);
+    free(job->note);
+    free(job);
 }
 
 static engine_job *job_new(const tn_comm_place *place)
@@ -313,18 +319,21 @@ static engine_job *job_new(const tn_comm_place *place)
         job->seat = calloc(n, sizeof *job->seat);
         job->left = calloc(n, sizeof *job->left);
         job->life = calloc(n, sizeof *job->life);
+        job->sent = calloc(n, 3 * sizeof *job->sent);
+        if (job->seat && job->left && job->life && job->sent &&
+            engine_listen_room(job))
+            return job;
+        job_free(job);
     }
-    if (job && job->seat && job->left && job->life && engine_listen_room(job))
-        return job;
     engine_host->fail(TN_ERR_MEMORY, "mpi: no memory");
     return NULL;
 }
 
 engine_job *engine_join(const tn_comm_place *place)
 {
-    engine_job *job = joined ? NULL : job_new(place);
+    engine_job *job = open_now ? NULL : job_new(place);
     joining *j = job ? calloc(1, sizeof *j) : NULL;
-    if (joined)
+    if (open_now)
         engine_host->fail(TN_ERR_STATE, "mpi: this process has joined a job");
     if (!j)
         return NULL;
@@ -365,13 +374,17 @@ engine_job *engine_join(const tn_comm_place *place)
         engine_host->fail(TN_ERR_STATE, "mpi: %s", j->failure);
         job = NULL;
     }
-    const bool last = j->references == 1;
-    if (!last)
+    const bool alone = j->references == 1;
+    if (!alone)
         j->references--;
     pthread_mutex_unlock(&j->lock);
-    if (last)
+    if (alone)
         let_go(j);
-    joined = job;
+    if (job) {
+        job_free(last);
+        last = job;
+        open_now = true;
+    }
     return job;
 }
 
@@ -382,16 +395,14 @@ void engine_leave(engine_job *job)
     engine_heart_stop(job);
     engine_tell_left(job);
     atomic_store(&job->board->slot[job->seat[job->rank]].closed, 1);
-    joined = NULL;
-    if (!job->mute && job->incoming != MPI_REQUEST_NULL) {
-        MPI_Cancel(&job->incoming);
-        MPI_Wait(&job->incoming, MPI_STATUS_IGNORE);
-    }
-    if (job->outgoing) /* MPI reads them until it ends */
+    open_now = false;
+    if (job->mute || job->incoming == MPI_REQUEST_NULL)
         return;
-    free(job->seat);
-    free(job->left);
-    free(job->life);
-    free(job->note);
-    free(job);
+    MPI_Status status;
+    int cancelled = 0;
+    MPI_Cancel(&job->incoming);
+    MPI_Wait(&job->incoming, &status);
+    MPI_Test_cancelled(&status, &cancelled);
+    if (!cancelled)
+        job->sent[job->count + status.MPI_SOURCE]++;
 }

@@ -51,6 +51,7 @@ static void post(engine_job *job, int32_t rank, const note *text)
         free(out);
         return;
     }
+    job->sent[rank]++;
     out->next = job->outgoing;
     job->outgoing = out;
 }
@@ -220,23 +221,25 @@ void engine_hear(engine_job *job)
         if (job->incoming == MPI_REQUEST_NULL ||
             MPI_Test(&job->incoming, &done, &status) || !done)
             break;
+        job->sent[job->count + status.MPI_SOURCE]++;
         hear(job, status.MPI_SOURCE, job->note);
         engine_listen(job);
     }
     flush(job);
 }
 
-void engine_drain(MPI_Comm notes)
+void engine_drain(engine_job *job)
 {
-    note *lost = malloc(sizeof *lost);
-    for (int there = 1; lost && there;) {
-        MPI_Status status;
-        if (MPI_Iprobe(MPI_ANY_SOURCE, 0, notes, &there, &status) ||
-            (there && MPI_Recv(lost, sizeof *lost, MPI_BYTE, status.MPI_SOURCE, 0,
-                               notes, MPI_STATUS_IGNORE)))
-            break;
-    }
-    free(lost);
+    note *lost = job->note;
+    int *got = job->sent + job->count, *want = got + job->count;
+    if (MPI_Alltoall(job->sent, 1, MPI_INT, want, 1, MPI_INT, job->notes))
+        return;
+    for (int32_t r = 0; r < job->count; r++)
+        for (; got[r] < want[r]; got[r]++)
+            if (MPI_Recv(lost, sizeof *lost, MPI_BYTE, r, 0, job->notes,
+                         MPI_STATUS_IGNORE))
+                return;
+    flush(job);
 }
 
 /* ---- the end ---------------------------------------------------------------- */
