@@ -41,6 +41,13 @@ bench_compile_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_compile_LDADD = libtenon.la
 
+noinst_PROGRAMS += bench/dist
+bench_dist_SOURCES = bench/dist.h bench/dist.c bench/dist_rank.c \
+	bench/models.h bench/models.c
+bench_dist_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
+bench_dist_LDADD = libtenon-parallel.la libtenon.la
+
 noinst_PROGRAMS += bench/quantised
 bench_quantised_SOURCES = bench/quantised.c
 bench_quantised_LDADD = libtenon.la
@@ -83,4 +90,4 @@ dist_check_SCRIPTS += tests/test_bench.sh tests/test_sass.sh
 noinst_PROGRAMS += bench/images
 bench_images_SOURCES = bench/images.c
 bench_images_LDADD = libtenon-media.la libtenon.la
-EXTRA_DIST += bench/images.py
+EXTRA_DIST += bench/images.py bench/dist.py

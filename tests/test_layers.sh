@@ -90,7 +90,7 @@ cat >"$scratch/rooms.awk" <<'AWK'
         room_of["lm.h"] = room_of["tokenizer.h"] = room_of["gguf.h"] = "lm"
         room_of["chat.h"] = "lm"
         room_of["onnx.h"] = "onnx"
-        room_of["parallel.h"] = "parallel"
+        room_of["parallel.h"] = room_of["sharded.h"] = "parallel"
         n = split("npy torch_file dlpack safetensors_shards image transform vision sound events curves", media, " ")
         for (i = 1; i <= n; i++) room_of[media[i] ".h"] = "media"
         room_of["tenon.h"] = "all"

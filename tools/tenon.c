@@ -23,6 +23,10 @@
  *                      draws the curves of training runs
  *   tenon run -n COUNT PROGRAM [ARGUMENT...]
  *                      runs PROGRAM as several processes on this machine
+ *   tenon scale --parameters FILE|COUNT --step-ms T [OPTION...]
+ *                      predicts steps on many GPUs
+ *   tenon checkpoint info|merge|verify PATH ...
+ *                      lists, joins and checks checkpoints of training runs
  *   tenon program REPORT [-o FILE]
  *                      draws the program of a compiled function
  *   tenon help [COMMAND], tenon --help, tenon -h
@@ -37,10 +41,12 @@
 #include <tenon/device.h>
 #include <tenon/plugin.h>
 
+#include "tenon_checkpoint.h"
 #include "tenon_lm.h"
 #include "tenon_onnx.h"
 #include "tenon_plot.h"
 #include "tenon_run.h"
+#include "tenon_scale.h"
 #include "tenon_program.h"
 #include "tenon_tokenize.h"
 #include "tenon_trace.h"
@@ -168,6 +174,45 @@ static const struct {
      "  -n COUNT         number of processes, 1 to 256\n"
      "  --no-prefix      lines as they are\n"
      "  --grace SECONDS  how long the others may run after a failure (3)\n"},
+    {"scale",
+     "tenon scale --parameters FILE|COUNT --step-ms T [OPTION...]\n",
+     "Predicts the time and the memory of a training step on many GPUs, with the\n"
+     "gradients averaged (ddp), optimizer states sharded (zero1) or everything\n"
+     "sharded (fsdp; hsdp: within groups of GPUs). docs/scale.md has the formulas.\n"
+     "\n"
+     "  --parameters FILE|COUNT  a safetensors file with the parameters, or their\n"
+     "                           number, in --layers N equal layers\n"
+     "  --step-ms T              forward and backward pass of one GPU; or --flops F\n"
+     "                           of a step and --speed S, operations in a second\n"
+     "  --report FILE            the report of the compiled step\n"
+     "                           (TENON_COMPILE_REPORT), for the memory of temporary\n"
+     "                           tensors\n"
+     "  --gpus N,...             numbers of GPUs (8,64,512,4096)\n"
+     "  --bucket-mb S,...        sizes of buckets (5,25,100)\n"
+     "  --prefetch K,...         layers that fsdp gathers ahead (0,1)\n"
+     "  --shard N                GPUs of a group of hsdp (64)\n"
+     "  --weight-bytes, --gradient-bytes, --state-bytes\n"
+     "                           bytes of each parameter: weights (2), gradients (2),\n"
+     "                           optimizer (12)\n"
+     "  --node N                 GPUs of a node (8)\n"
+     "  --inside-gbs, --between-gbs   GB/s of a GPU: in its node, to others (360, 45)\n"
+     "  --inside-us, --between-us, --launch-us\n"
+     "                           latency of a step in a node, to another one, and of\n"
+     "                           the start of a collective (3, 12, 20)\n"
+     "  --memory-gbs             GB/s of a GPU's memory (2850)\n"
+     "  --busy S                 share of a collective's time that compute loses (0)\n"
+     "  --jitter S               standard deviation of a GPU's time, as a share (0)\n"},
+    {"checkpoint",
+     "tenon checkpoint info [-v] PATH\n"
+     "tenon checkpoint verify PATH\n"
+     "tenon checkpoint merge PATH FILE\n",
+     "Lists the tensors of a checkpoint, with their shapes and the number of pieces\n"
+     "in which they are (info). Reads all of it and compares the hashes (verify).\n"
+     "Writes it as one safetensors file, as a run of one process does (merge).\n"
+     "PATH is a folder of checkpoints, of which the latest complete one is meant;\n"
+     "one of them (run/step-000000000100); or a file.\n"
+     "\n"
+     "  -v  also lists where each piece is\n"},
     {"program", "tenon program [-o FILE] REPORT\n",
      "Draws the program of a compiled function as SVG: its calls of the device with\n"
      "the operators that are fused in each, and the memory of temporary tensors\n"
@@ -373,6 +418,10 @@ int main(int count, char **argument)
         status = tenon_onnx(count - 2, argument + 2);
     if (strcmp(command, "plot") == 0)
         status = tenon_plot(count - 2, argument + 2);
+    if (strcmp(command, "scale") == 0)
+        status = tenon_scale(count - 2, argument + 2);
+    if (strcmp(command, "checkpoint") == 0)
+        status = tenon_checkpoint(count - 2, argument + 2);
     if (strcmp(command, "program") == 0)
         status = tenon_program(count - 2, argument + 2);
     if (strcmp(command, "run") == 0 &&

@@ -72,6 +72,27 @@ TN_API tn_status tn_checkpoint_save(const char *path,
 TN_API tn_status tn_checkpoint_load(const char *path,
                                     tn_checkpoint *checkpoint);
 
+/* ---- in files of another form --------------------------------------------
+ * <tenon/sharded.h> writes checkpoints of many processes with these two. */
+
+/* Calls write once with what tn_checkpoint_save would store, and returns its
+ * status. All pointers are lent for the call. Fails as tn_checkpoint_save does
+ * before it writes. */
+typedef tn_status (*tn_checkpoint_writer)(void *context,
+                                          const char *const *names,
+                                          tn_tensor *const *tensors, int count,
+                                          const char *const (*metadata)[2],
+                                          int metadata_count);
+TN_API tn_status tn_checkpoint_write(const tn_checkpoint *checkpoint,
+                                     tn_checkpoint_writer write,
+                                     void *context);
+/* Does what tn_checkpoint_load does, from an open file (tn_safetensors_open,
+ * tn_safetensors_new) or a part of one. Metadata and tensors of other names are
+ * ignored. */
+struct tn_safetensors;
+TN_API tn_status tn_checkpoint_load_part(struct tn_safetensors *part,
+                                         tn_checkpoint *checkpoint);
+
 #ifdef __cplusplus
 }
 #endif

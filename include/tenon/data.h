@@ -274,6 +274,12 @@ typedef enum tn_on_error {
  *   rank             index of this loader, from 0
  *   drop_uneven      makes the loaders' shares equal by omitting the last
  *                    samples; otherwise the first samples are repeated
+ *   shards           a multiple of num_replicas: the parts of a step's samples
+ *                    (tn_ddp_shards of <tenon/parallel.h>); 0: num_replicas.
+ *                    This loader has shards / num_replicas neighbouring ones,
+ *                    and gives a batch for each of them in turn. The batch of a
+ *                    shard does not depend on num_replicas: shard s has the
+ *                    positions s + i shards
  *   lengths          the length of each sample; length_count is the set's
  *                    count; copied. Samples of similar length are put into one
  *                    batch, so that padding is short: within each run of
@@ -319,7 +325,8 @@ typedef enum tn_on_error {
     X(int64_t, bucket_batches, 50)                                            \
     X(tn_collate, collate, NULL)                                              \
     X(void *, collate_context, NULL)                                          \
-    X(tn_on_error, on_error, TN_ON_ERROR_FAIL)
+    X(tn_on_error, on_error, TN_ON_ERROR_FAIL)                                \
+    X(int64_t, shards, 0)
 TN_OPTIONS_STRUCT(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST);
 #define TN_LOADER_NEW_OPTIONS                                                 \
     TN_OPTIONS_DEFAULTS(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST)
@@ -330,8 +337,8 @@ TN_OPTIONS_STRUCT(tn_loader_new, TN_LOADER_NEW_OPTIONS_LIST);
  * set. */
 TN_API tn_loader *tn_loader_new_with(tn_dataset *set,
                                      const tn_loader_new_options *options);
-/* The number of batches in an epoch; 0 for NULL and for a stream, whose end is
- * not known. Cannot fail. */
+/* The number of batches in the current epoch; 0 for NULL and for a stream, whose
+ * end is not known. Cannot fail. */
 TN_API int64_t tn_loader_count(const tn_loader *loader);
 /* Returns the number of samples that .on_error = TN_ON_ERROR_SKIP omitted in the
  * current epoch up to the current batch; after a loop, in its whole epoch. After
@@ -350,13 +357,40 @@ typedef struct tn_loader_state {
 } tn_loader_state;
 
 /* Returns the position of loader. In the body of a loop, that is the batch
- * after the current one. Zeros for NULL. Cannot fail. */
+ * after the current one. Zeros for NULL. Cannot fail. In an epoch that
+ * tn_loader_seek began between two batches, batch_size is 0, and only
+ * tn_loader_tell describes the position. */
 TN_API tn_loader_state tn_loader_snapshot(const tn_loader *loader);
 /* Sets the position and the seed. The next loop starts there, perhaps in the
  * middle of an epoch, and gets the same batches as the loader of the snapshot.
  * Fails with TN_ERR_STATE during a loop, and with TN_ERR_ARGUMENT if batch_size
  * or sample_count differ from this loader's, or batch is out of range. */
 TN_API tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state);
+
+/* The position of all loaders of a job, which share an order: `sample` samples
+ * of the epoch have been taken, of `sample_count`. unit is the number of samples
+ * of a step: batch_size times the number of shards, or of replicas. Closed. */
+typedef struct tn_loader_position {
+    uint64_t seed, epoch;
+    int64_t sample, sample_count, unit;
+} tn_loader_position;
+
+/* Returns the position of the job's loaders: the first sample of the next step.
+ * With shards, a step of which some shards were taken counts as not taken.
+ * Zeros for NULL. Cannot fail.
+ *
+ *     tn_loader_seek(loader, tn_loader_tell(of_another_job));
+ */
+TN_API tn_loader_position tn_loader_tell(const tn_loader *loader);
+/* Sets the position and the seed. The loader may have another batch_size, and
+ * another number of replicas or shards, than the one of the position: the rest
+ * of the epoch is divided anew, and no sample is repeated or left out, but for
+ * what drop_last, drop_uneven and the last step do. Fails with TN_ERR_STATE
+ * during a loop, and with TN_ERR_ARGUMENT if the number of samples in an epoch
+ * differs, or if unit differs and the loader has lengths, whose order depends on
+ * it, or reads a stream. */
+TN_API tn_status tn_loader_seek(tn_loader *loader,
+                                tn_loader_position position);
 
 typedef struct tn_batch {
     size_t size;                       /* sizeof(tn_batch) */

@@ -44,6 +44,24 @@ typedef struct tn_safetensors tn_safetensors;
  * the safetensors format description, version 0.4. */
 TN_API tn_safetensors *tn_safetensors_open(const char *path);
 
+/* Makes a tn_safetensors whose data is not in one file. header is the JSON of a
+ * safetensors file's header, whose tensors cover exactly data_bytes bytes; it is
+ * copied and checked as that of a file. path is a name for messages. type is
+ * copied. Reading a tensor calls read(context, offset, out, bytes), which puts
+ * the bytes at offset of the data into out, or sets an error and returns a
+ * negative status; any thread may call it. release(context) is called when the
+ * result is freed; it may be NULL. The open scope owns the result. Returns NULL
+ * as tn_safetensors_open does; context is then still yours. */
+typedef struct tn_safetensors_class {
+    size_t size; /* sizeof(tn_safetensors_class) */
+    tn_status (*read)(void *context, int64_t offset, void *out, size_t bytes);
+    void (*release)(void *context);
+} tn_safetensors_class;
+TN_API tn_safetensors *tn_safetensors_new(const char *path, const char *header,
+                                          int64_t data_bytes,
+                                          const tn_safetensors_class *type,
+                                          void *context);
+
 /* Returns an object with those tensors and metadata of file whose names begin
  * with prefix, which is removed from their names. This separates objects that
  * were saved in one file. The result holds a reference to file. The open scope
@@ -55,8 +73,8 @@ TN_API tn_safetensors *tn_safetensors_part(tn_safetensors *file,
 TN_API const char *tn_safetensors_path(const tn_safetensors *file);
 /* Returns the descriptor of the open file, for programs that map it. Stores in
  * *out_data the byte offset at which the elements begin; out_data may be NULL.
- * The descriptor belongs to file: do not close it. Returns -1 if file is NULL.
- * Cannot fail otherwise. */
+ * The descriptor belongs to file: do not close it. Returns -1 if file is NULL or
+ * of tn_safetensors_new. Cannot fail otherwise. */
 TN_API int tn_safetensors_descriptor(const tn_safetensors *file,
                                      int64_t *out_data);
 
@@ -71,6 +89,10 @@ TN_API bool tn_safetensors_has(const tn_safetensors *file, const char *name);
  * none. The string is valid while file lives. */
 TN_API const char *tn_safetensors_metadata(const tn_safetensors *file,
                                            const char *key);
+/* Returns key i of the metadata, or NULL if i is out of range. The string is
+ * valid while file lives. Cannot fail. */
+TN_API const char *tn_safetensors_metadata_key(const tn_safetensors *file,
+                                               int i);
 
 /* Return the dtype, number of dimensions and shape of a tensor, without reading
  * its elements. The dtype is TN_DTYPE_NONE if Tenon does not have it. If file

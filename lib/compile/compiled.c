@@ -49,7 +49,7 @@ struct tn_compiled {
     char *name; /* owned */
     int64_t plan_limit, check_every;
     double memory;
-    bool fuse, off;
+    bool fuse, freeze, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
     _Atomic bool running;
@@ -139,6 +139,7 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
     c->plan_limit = o.plans;
     c->check_every = o.check_every;
     c->fuse = o.fuse;
+    c->freeze = o.freeze;
     c->memory = o.memory;
     c->name = tn__strdup(o.name ? o.name : "compiled function");
     c->kept = o.keep ? tn_keep(o.keep) : NULL;
@@ -265,7 +266,8 @@ static bool inputs_are_known(const plan *p, tn_tensor *const *in, int in_count)
  * those that the function made and kept, and those of its context. If one does
  * not, as after tn_optim_zero_grad or tn_module_to, a replay would use memory that
  * the function does not use any more. `saved` counts the references of
- * recordings. Tables are constants, which only recordings may have. */
+ * recordings. Tables are constants, which only recordings may have. Also returns
+ * false if a frozen value was changed. */
 static bool fixed_values_exist(const plan *p)
 {
     const tn__capture *capture = p->program->capture;
@@ -274,6 +276,9 @@ static bool fixed_values_exist(const plan *p)
         if (tn__value_is_fixed(value->kind) && !value->table &&
             atomic_load(&value->storage->references) <=
                 atomic_load(&value->storage->saved))
+            return false;
+        if (value->frozen &&
+            atomic_load(&value->storage->version) != value->version)
             return false;
     }
     return true;
@@ -382,7 +387,9 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
     } else if (p->program) {
         tn__capture_free(capture);
     } else {
-        p->program = tn__replayed_make(capture, c->fuse, c->memory, c->name);
+        p->program = tn__replayed_make(
+            capture, &(tn__replay_options){c->fuse, c->freeze, c->memory},
+            c->name);
         status = p->program ? TN_OK : tn_error_code();
     }
     if (status < 0)
@@ -492,8 +499,10 @@ tn_status tn_compiled_run(tn_compiled *c, tn_tensor *const *in, int in_count,
         memcpy(given, in, (size_t)in_count * sizeof *in);
     tn__clear_outputs(out, out_count);
     tn__ref(c); /* the function may drop it */
+    const bool grad_mode = tn_grad_mode_set(tn_grad_mode() && !c->freeze);
     status = device ? run_plan(c, device, given, in_count, out, out_count)
                     : tn_error_code();
+    tn_grad_mode_set(grad_mode);
     if (status >= 0)
         c->counts.calls++;
     atomic_store(&c->running, false);
@@ -545,6 +554,10 @@ tn_status tn_compiled_read_counts(const tn_compiled *c,
         now.bound_bytes = (int64_t)program->bound_bytes;
         now.eager_bytes = (int64_t)program->eager_bytes;
         now.peak_bytes = (int64_t)program->peak_bytes;
+        now.constants = program->constants.calls;
+        now.constant_bytes = (int64_t)program->constants.bytes;
+        now.prepared = (int64_t)program->prepared.count;
+        now.prepared_bytes = (int64_t)program->prepared.bytes;
     }
     const size_t size = counts->size;
     memset(counts, 0, size);

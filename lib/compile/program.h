@@ -2,7 +2,7 @@
 #ifndef TN_LIB_COMPILE_PROGRAM_H
 #define TN_LIB_COMPILE_PROGRAM_H
 
-#include <compile/capture.h>
+#include <compile/freeze.h>
 
 /* An operand whose memory is another one in each replay: that of an input or of
  * a new output. */
@@ -25,18 +25,26 @@ typedef struct tn__replayed {
                            * anew. Their member `index` is the index here */
     size_t output_count;
     tn_tensor *arena;     /* one reference; NULL if there are no temporaries */
+    tn__constants constants;
+    tn__prepared_weights prepared;
     int64_t recorded, launches;
-    int64_t repeats, copies; /* calls that were removed before fusion */
+    int64_t repeats, copies, fills; /* calls that were removed before fusion */
     int64_t recomputed;   /* launches that compute values again */
     uint64_t arena_bytes, bound_bytes, eager_bytes;
     uint64_t peak_bytes;  /* of the recorded calls, without a change */
     char *text;           /* owned: the report (tn_compiled_text) */
 } tn__replayed;
 
+/* Options of tn_compile. */
+typedef struct tn__replay_options {
+    bool fuse, freeze;
+    double memory;
+} tn__replay_options;
+
 /* Makes a program of a capture, which it takes over, also on failure. Records an
- * error and returns NULL if memory runs out or a kernel cannot be built. `memory` is
- * the option of tn_compile. */
-tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse, double memory,
+ * error and returns NULL if memory runs out or a kernel cannot be built. */
+tn__replayed *tn__replayed_make(tn__capture *capture,
+                                const tn__replay_options *options,
                                 const char *name);
 void tn__replayed_free(tn__replayed *program);
 

@@ -29,7 +29,13 @@ struct tn_loader {
                             in the order of the set */
     int64_t base_count;  /* samples in base_order, or in the set */
     int64_t drawn_count; /* samples of an epoch, over all replicas */
-    int num_replicas, rank;
+    int64_t parts;       /* parts of a step's samples: shards, or replicas */
+    int64_t own, first;  /* this replica has the parts first .. first + own - 1,
+                            and a batch for each of them in a step */
+    bool shards;         /* the option shards was given */
+    bool drop_uneven;
+    int64_t base;        /* samples of the current epoch that precede batch 0:
+                            not 0 after a seek to a position between batches */
     int64_t *lengths;  /* owned copy of the option lengths; NULL if not given */
     tn__order_length *bucket; /* owned; space for one bucket */
     int64_t bucket_count;     /* samples in a bucket: bucket_batches batches */
@@ -45,8 +51,7 @@ struct tn_loader {
     tn__stream *stream; /* owned by the set; NULL if it has indices */
     tn__stream_share share;
     uint64_t stream_loop;
-    int64_t *order;    /* owned; this replica's samples in the current epoch */
-    int64_t order_count;
+    int64_t *order;    /* owned; all replicas' samples in the current epoch */
     uint64_t seed;
     uint64_t epoch;    /* the current epoch; between loops the next one */
     int64_t next;      /* index of the next batch in the epoch */
@@ -87,13 +92,11 @@ static void *copy_of(const void *list, int64_t count, size_t bytes)
     return copy;
 }
 
-/* Returns the number of samples that all replicas together use for one
- * batch. */
+/* Returns the number of samples of a step: a batch for each part. */
 static int64_t unit_of(const tn_loader *loader)
 {
     int64_t unit;
-    return __builtin_mul_overflow(loader->batch_size,
-                                  (int64_t)loader->num_replicas, &unit)
+    return __builtin_mul_overflow(loader->batch_size, loader->parts, &unit)
                ? INT64_MAX
                : unit;
 }
@@ -180,13 +183,11 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
     loader->base_count = all.order ? all.order_count : set->count;
     loader->drawn_count =
         all.sample_count != TN_NONE_INT ? all.sample_count : loader->base_count;
-    loader->num_replicas = all.num_replicas;
-    loader->rank = all.rank;
-    /* Rounded up, so that each replica has a sample if there is one. */
-    loader->order_count =
-        (loader->drawn_count +
-         (all.drop_uneven ? 0 : loader->num_replicas - 1)) /
-        loader->num_replicas;
+    loader->shards = all.shards > 0;
+    loader->parts = all.shards > 0 ? all.shards : all.num_replicas;
+    loader->own = loader->parts / all.num_replicas;
+    loader->first = loader->own * all.rank;
+    loader->drop_uneven = all.drop_uneven;
     if (!take_lists(loader, &all)) {
         tn__unref(loader);
         return NULL;
@@ -194,13 +195,23 @@ tn_loader *tn_loader_new_with(tn_dataset *set,
     return tn__scope_own(loader);
 }
 
+/* Returns the number of samples of each part in an epoch of which `base`
+ * samples are left out. Rounded up, so that each part has a sample if there is
+ * one. */
+static int64_t part_count(const tn_loader *loader, int64_t base)
+{
+    return (loader->drawn_count - base +
+            (loader->drop_uneven ? 0 : loader->parts - 1)) / loader->parts;
+}
+
 int64_t tn_loader_count(const tn_loader *loader)
 {
     if (!tn__object_has(loader, &loader_class, "loader_count", "loader"))
         return 0;
-    int64_t full = loader->order_count / loader->batch_size;
-    bool rest = loader->order_count % loader->batch_size != 0;
-    return full + (rest && !loader->drop_last);
+    const int64_t count = part_count(loader, loader->base);
+    const bool rest = count % loader->batch_size != 0;
+    return (count / loader->batch_size + (rest && !loader->drop_last)) *
+           loader->own;
 }
 
 int64_t tn_loader_skipped(const tn_loader *loader)
@@ -226,8 +237,10 @@ tn_loader_state tn_loader_snapshot(const tn_loader *loader)
     return (tn_loader_state){.seed = loader->seed,
                              .epoch = loader->epoch,
                              .batch = loader->next,
-                             .batch_size = loader->batch_size,
-                             .sample_count = loader->order_count};
+                             .batch_size =
+                                 loader->base ? 0 : loader->batch_size,
+                             .sample_count =
+                                 part_count(loader, 0) * loader->own};
 }
 
 tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state)
@@ -241,25 +254,88 @@ tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state)
             TN_ERR_STATE,
             "loader_restore: {loader:}a loop over the loader is running: end "
             "it first");
-    if (state.batch_size != loader->batch_size ||
-        state.sample_count != loader->order_count)
+    const int64_t base = loader->base;
+    const int64_t count = part_count(loader, 0) * loader->own;
+    loader->base = 0;
+    if (state.batch_size != loader->batch_size || state.sample_count != count) {
+        loader->base = base;
         return tn__fail(
             TN_ERR_ARGUMENT,
             "loader_restore: {state:}the state is of %lld samples in batches "
             "of %lld, but the loader has %lld in batches of %lld; "
             "expected the same", (long long)state.sample_count,
-            (long long)state.batch_size,
-            (long long)loader->order_count,
+            (long long)state.batch_size, (long long)count,
             (long long)loader->batch_size);
-    if (state.batch < 0 || state.batch > end_of(loader))
+    }
+    if (state.batch < 0 || state.batch > end_of(loader)) {
+        const int64_t end = end_of(loader);
+        loader->base = base;
         return tn__fail(
             TN_ERR_ARGUMENT,
             "loader_restore: {state:}batch %lld is outside the epoch's "
             "[0, %lld]",
-            (long long)state.batch, (long long)end_of(loader));
+            (long long)state.batch, (long long)end);
+    }
     loader->seed = state.seed;
     loader->epoch = state.epoch;
     loader->next = state.batch;
+    return TN_OK;
+}
+
+tn_loader_position tn_loader_tell(const tn_loader *loader)
+{
+    tn_loader_position none = {0};
+    if (!tn__object_has(loader, &loader_class, "loader_tell", "loader"))
+        return none;
+    const int64_t unit = unit_of(loader), step = loader->next / loader->own;
+    int64_t sample;
+    if (!loader->stream && loader->next >= end_of(loader))
+        sample = loader->drawn_count;
+    else if (__builtin_mul_overflow(step, unit, &sample))
+        sample = INT64_MAX;
+    else
+        sample += loader->base;
+    return (tn_loader_position){.seed = loader->seed, .epoch = loader->epoch,
+                                .sample = sample,
+                                .sample_count = loader->drawn_count,
+                                .unit = unit};
+}
+
+tn_status tn_loader_seek(tn_loader *loader, tn_loader_position at)
+{
+    if (tn__error_pending())
+        return TN_ERR_STATE;
+    if (!tn__object_check(loader, &loader_class, "loader_seek", "loader"))
+        return tn_error_code();
+    if (loader->running)
+        return tn__fail(TN_ERR_STATE,
+                        "loader_seek: {loader:}a loop over the loader is "
+                        "running: end it first");
+    const int64_t unit = unit_of(loader);
+    if (at.sample_count != loader->drawn_count || at.sample < 0 ||
+        (!loader->stream && at.sample > loader->drawn_count))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_seek: {position:}sample %lld of %lld, but an "
+                        "epoch of the loader has %lld samples",
+                        (long long)at.sample, (long long)at.sample_count,
+                        (long long)loader->drawn_count);
+    if ((loader->lengths && at.unit != unit) ||
+        (loader->stream && at.sample % unit))
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_seek: {position:}steps of %lld samples, but "
+                        "the loader has %lld; %s", (long long)at.unit,
+                        (long long)unit,
+                        loader->lengths
+                            ? "with lengths the order depends on it"
+                            : "a stream continues at whole steps");
+    loader->seed = at.seed;
+    loader->epoch = at.epoch;
+    loader->base = 0;
+    loader->next = at.sample / unit * loader->own;
+    if (!loader->stream && at.sample == loader->drawn_count)
+        loader->next = tn_loader_count(loader);
+    else if (!loader->stream)
+        loader->base = at.sample % unit;
     return TN_OK;
 }
 
@@ -267,12 +343,46 @@ tn_status tn_loader_restore(tn_loader *loader, tn_loader_state state)
 
 static int64_t batch_samples(const tn_loader *loader, int64_t k)
 {
-    int64_t left = loader->order_count - k * loader->batch_size;
+    int64_t left = part_count(loader, loader->base) -
+                   k / loader->own * loader->batch_size;
     return left < loader->batch_size ? left : loader->batch_size;
 }
 
+/* Returns the number of samples of the first `count` batches. */
+static int64_t samples_before(const tn_loader *loader, int64_t count)
+{
+    const int64_t rest = count % loader->own;
+    return (count - rest) * loader->batch_size +
+           (rest ? rest * batch_samples(loader, count) : 0);
+}
+
+/* Returns the indices of the samples of batch k. Sample j of a part p is at
+ * position p + j * parts of the order; after its end the order continues from
+ * its beginning. If the samples are not neighbours, the result is in *space,
+ * which the caller frees. NULL if memory runs out. */
+static const int64_t *batch_indices(const tn_loader *loader, int64_t k,
+                                    int64_t **space)
+{
+    const int64_t step = k / loader->own;
+    const int64_t *order = loader->order;
+    *space = NULL;
+    if (loader->parts == 1)
+        return order + loader->base + step * loader->batch_size;
+    const int64_t count = batch_samples(loader, k);
+    int64_t *index = *space = tn__alloc_many(count, sizeof *index);
+    const int64_t begin = loader->base + loader->first + k % loader->own +
+                          step * loader->batch_size * loader->parts;
+    for (int64_t j = 0; index && j < count; j++)
+        index[j] = order[(begin + j * loader->parts) % loader->drawn_count];
+    return index;
+}
+
+/* With shards, the random numbers of a batch do not depend on the number of
+ * replicas. */
 static void seed_batch(const tn_loader *loader, int64_t k)
 {
+    if (loader->shards)
+        k = k / loader->own * loader->parts + loader->first + k % loader->own;
     tn_rng_restore((tn_rng_state){
         tn__order_batch_seed(k, loader->seed, loader->epoch), 0});
 }
@@ -284,11 +394,26 @@ static tn_status take_samples(const tn_loader *loader, int64_t k,
     if (loader->stream)
         return tn__stream_take(loader->stream, loader->stream_loop, k,
                                loader->batch_size, &loader->share, s);
-    return tn__samples_fetch(s, loader->set,
-                             loader->order + k * loader->batch_size,
-                             batch_samples(loader, k), loader->on_error) < 0
-               ? tn_error_code()
-               : TN_OK;
+    int64_t *space;
+    const int64_t *index = batch_indices(loader, k, &space);
+    const int got = index ? tn__samples_fetch(s, loader->set, index,
+                                              batch_samples(loader, k),
+                                              loader->on_error)
+                          : -1;
+    tn__free(space);
+    return got < 0 ? tn_error_code() : TN_OK;
+}
+
+/* Makes batch k by stacking its samples. */
+static int stack_batch(const tn_loader *loader, int64_t k, tn_tensor **fields)
+{
+    int64_t *space;
+    const int64_t *index = batch_indices(loader, k, &space);
+    const int got = index ? tn_dataset_batch(loader->set, index,
+                                             batch_samples(loader, k), fields)
+                          : (int)tn_error_code();
+    tn__free(space);
+    return got;
 }
 
 /* Makes a batch of single samples: for a stream, for a collate function, or to
@@ -325,9 +450,7 @@ static int make_batch(void *context, int64_t k, tn_tensor **fields)
     seed_batch(loader, k);
     int got = loader->collate || loader->stream || loader->missing
                   ? collate_batch(loader, k, fields)
-                  : tn_dataset_batch(loader->set,
-                                     loader->order + k * loader->batch_size,
-                                     batch_samples(loader, k), fields);
+                  : stack_batch(loader, k, fields);
     if (got >= 0 && tn__error_pending())
         return tn_error_code();
     if (got == 0)
@@ -355,10 +478,10 @@ static void end_epoch(tn_loader *loader)
     loader->team = NULL;
     loader->running = false;
     loader->epoch++;
-    loader->next = 0;
+    loader->next = loader->base = 0;
 }
 
-/* Draws the order of the epoch and selects this replica's samples. */
+/* Draws the order of the epoch, for all replicas. */
 static void choose_samples(tn_loader *loader)
 {
     int64_t *order = loader->order, count = loader->drawn_count;
@@ -387,9 +510,6 @@ static void choose_samples(tn_loader *loader)
         tn__order_bucket(order, count, loader->lengths, loader->bucket_count,
                          unit_of(loader), loader->shuffle, loader->bucket, seed,
                          epoch);
-    if (loader->num_replicas > 1)
-        tn__order_shard(order, count, loader->order_count, loader->num_replicas,
-                        loader->rank);
 }
 
 /* Begins an epoch of a stream, and skips the batches before the loader's
@@ -540,7 +660,7 @@ static bool fill_next(tn_batch *batch, tn_loader *loader, const void *caller)
     }
     /* loader->next batches have been taken; the last may be shorter */
     if (got == 0 && loader->skipped > 0 &&
-        loader->skipped >= (loader->next - 1) * loader->batch_size +
+        loader->skipped >= samples_before(loader, loader->next - 1) +
                                batch_samples(loader, loader->next - 1))
         tn__fail(TN_ERR_STATE,
                  "batch_next: {loader:}all %lld samples of the epoch failed and "

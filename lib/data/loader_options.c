@@ -89,6 +89,11 @@ static tn_status check_replicas(const tn_loader_new_options *options)
                         "loader_new: {rank} is %d; expected at least 0 and "
                         "below num_replicas, %d",
                         options->rank, replicas);
+    if (options->shards < 0 || options->shards % replicas)
+        return tn__fail(TN_ERR_ARGUMENT,
+                        "loader_new: {shards} is %lld; expected a multiple of "
+                        "num_replicas, %d",
+                        (long long)options->shards, replicas);
     return TN_OK;
 }
 
@@ -180,6 +185,7 @@ static tn_status check_stream(const tn_loader_new_options *all)
                        : all->replacement ? "replacement"
                        : all->weights     ? "weights"
                        : all->lengths     ? "lengths"
+                       : all->shards      ? "shards"
                                           : NULL;
     return name ? tn__fail(TN_ERR_ARGUMENT,
                            "loader_new: {%s} is given for a stream, whose "

@@ -148,19 +148,6 @@ void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
     }
 }
 
-void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
-                     int rank)
-{
-    if (own < 1)
-        return;
-    /* Only the last index can be count or more. Its sample is read first, since
-     * the loop overwrites the beginning. */
-    const int64_t last = order[(rank + (own - 1) * replicas) % count];
-    for (int64_t i = 0; i < own - 1; i++)
-        order[i] = order[rank + i * replicas];
-    order[own - 1] = last;
-}
-
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch)
 {
     /* words 0 and 1 of a block are used for orders, words 2 and 3 for batch

@@ -46,12 +46,6 @@ void tn__order_bucket(int64_t *order, int64_t count, const int64_t *lengths,
                       int64_t run, int64_t unit, bool mix,
                       tn__order_length *space, uint64_t seed, uint64_t epoch);
 
-/* Selects the samples of one replica: order[i] = order[rank + i * replicas] for
- * i < own. Where that index is count or more, the order continues from its
- * beginning. own is at most count / replicas, rounded up. */
-void tn__order_shard(int64_t *order, int64_t count, int64_t own, int replicas,
-                     int rank);
-
 /* Returns the seed for the random numbers that the samples of one batch
  * draw. */
 uint64_t tn__order_batch_seed(int64_t batch, uint64_t seed, uint64_t epoch);

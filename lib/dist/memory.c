@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tenon/ops.h>
 
 /* What a tensor's memory needs when it is freed. */
@@ -85,6 +86,17 @@ static tn_tensor *make(tn_tensor *plain, tn_dims_list shape, tn_group *group)
     return x;
 }
 
+/* The error is that of tn_empty. */
+static void rename_error(const char *call)
+{
+    char text[256];
+    const tn_status code = tn_error_code();
+    const char *colon = strstr(tn_error(), ": ");
+    snprintf(text, sizeof text, "%s", colon ? colon + 2 : tn_error());
+    tn_error_clear();
+    tn_error_refuse_argument(code, call, "shape", "%s", text);
+}
+
 TN_OPTIONS_TYPE(tn_dist_empty, "dist_empty", "shape, group",
                 TN_DIST_EMPTY_OPTIONS_LIST)
 
@@ -105,6 +117,8 @@ tn_tensor *tn_dist_empty_with(tn_dims_list shape, tn_group *group,
     tn_tensor *x = NULL;
     if (cpu && tn_device_set(cpu) == TN_OK) {
         tn_tensor *plain = tn_empty(shape, .dtype = o.dtype);
+        if (!plain)
+            rename_error(call);
         x = plain ? make(plain, shape, group) : NULL;
         tn_device_set(before);
     }

@@ -27,6 +27,9 @@ struct tn_safetensors {
     struct tn_safetensors *whole; /* owned reference: the file that this is a
                                      part of, or NULL */
     uint64_t data; /* where the elements begin in the file, in bytes */
+    tn_safetensors_class given; /* with read: where the data comes from instead
+                                   of a file */
+    void *context;
     tn__safetensors_header header;
 };
 
@@ -34,6 +37,8 @@ static void destroy(tn__object *object)
 {
     tn_safetensors *file = (tn_safetensors *)object;
     tn__safetensors_release(&file->header);
+    if (file->given.release)
+        file->given.release(file->context);
     if (file->fd >= 0)
         close(file->fd);
     tn__unref(file->whole);
@@ -112,6 +117,35 @@ tn_safetensors *tn_safetensors_open(const char *path)
     return tn__scope_own(file);
 }
 
+tn_safetensors *tn_safetensors_new(const char *path, const char *header,
+                                   int64_t data_bytes,
+                                   const tn_safetensors_class *type,
+                                   void *context)
+{
+    static const char call[] = "safetensors_new";
+    if (!path || !header || !type || !type->read)
+        return tn__fail_null(TN_ERR_ARGUMENT, "%s: {%s} is NULL", call,
+                             !path ? "path" : !header ? "header" : "type");
+    tn_safetensors *file = file_new(path);
+    if (!file)
+        return NULL;
+    const size_t bytes = strlen(header);
+    char *json = tn__alloc(bytes + 1);
+    tn_status status = TN_ERR_MEMORY;
+    if (json)
+        status = tn__safetensors_parse(&file->header,
+                                       memcpy(json, header, bytes), bytes,
+                                       (uint64_t)data_bytes, path);
+    tn__free(json);
+    if (status < 0) {
+        tn__unref(file);
+        return NULL;
+    }
+    file->given = *type;
+    file->context = context;
+    return tn__scope_own(file);
+}
+
 tn_safetensors *tn_safetensors_part(tn_safetensors *file, const char *prefix)
 {
     if (!tn__object_check(file, &safetensors_class, "safetensors_part",
@@ -184,6 +218,14 @@ const char *tn_safetensors_metadata(const tn_safetensors *file,
     return NULL;
 }
 
+const char *tn_safetensors_metadata_key(const tn_safetensors *file, int i)
+{
+    if (!is_file(file, "safetensors_metadata_key") || i < 0 ||
+        (size_t)i >= file->header.metadata_count)
+        return NULL;
+    return file->header.metadata[2 * i];
+}
+
 /* Returns the entry with this name, for a function that reads an attribute.
  * Returns NULL without an error if there is none. */
 static const tn__safetensors_entry *entry_of(const tn_safetensors *file,
@@ -249,6 +291,9 @@ static tn_status read_data(const tn_safetensors *file,
     const tn_safetensors *whole = file->whole ? file->whole : file;
     while (whole->whole) /* a part may be a part of another part */
         whole = whole->whole;
+    if (whole->given.read)
+        return whole->given.read(whole->context, (int64_t)entry->begin, out,
+                                 bytes);
     tn_status status = tn__file_read_at(whole->fd, file->path, call, out,
                                         bytes, file->data + entry->begin);
     if (status < 0)

@@ -521,6 +521,24 @@ bool tn_ddp_next(tn_ddp *ddp)
     return more ? true : leave(ddp);
 }
 
+bool tn__ddp_counters(tn_ddp *ddp, uint64_t *seed, uint64_t *step)
+{
+    *seed = ddp->seed;
+    *step = ddp->step;
+    return ddp->shard < 0;
+}
+
+void tn__ddp_set_counters(tn_ddp *ddp, uint64_t seed, uint64_t step)
+{
+    ddp->seed = seed;
+    ddp->step = step;
+}
+
+bool tn__ddp_check(const tn_ddp *ddp, const char *call)
+{
+    return tn_object_check(ddp, &ddp_class, call, "ddp");
+}
+
 int64_t tn_ddp_shard(const tn_ddp *ddp)
 {
     return tn_object_is(ddp, &ddp_class) ? ddp->shard : -1;

@@ -56,4 +56,12 @@ tn_tensor *tn__bucket_sum(tn__bucket *bucket);
 /* Ends the step, also after a failure. */
 void tn__bucket_clear(tn__bucket *bucket);
 
+/* ---- of a tn_ddp ---------------------------------------------------------- */
+
+/* What the random numbers of the shards depend on. tn__ddp_counters returns
+ * whether no step is under way. */
+bool tn__ddp_check(const tn_ddp *ddp, const char *call);
+bool tn__ddp_counters(tn_ddp *ddp, uint64_t *seed, uint64_t *step);
+void tn__ddp_set_counters(tn_ddp *ddp, uint64_t seed, uint64_t step);
+
 #endif

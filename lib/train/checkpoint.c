@@ -8,7 +8,7 @@
 #include <tenon/random.h>
 #include <train/checkpoint_parts.h>
 
-enum { TEXT_BYTES = 160, MAX_TEXTS = 9 };
+enum { TEXT_BYTES = 160, MAX_TEXTS = 10 };
 /* The size of the oldest tn_checkpoint, which ended before the field scaler. */
 enum { MIN_SIZE = offsetof(tn_checkpoint, scaler) };
 
@@ -169,6 +169,11 @@ static void write_texts(texts *t, const tn_checkpoint *c,
         snprintf(add_text(t, TN__LOADER_KEY), TEXT_BYTES,
                  "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64,
                  s.seed, s.epoch, s.batch, s.batch_size, s.sample_count);
+        /* The same for loaders of any number of processes. */
+        tn_loader_position at = tn_loader_tell(c->loader);
+        snprintf(add_text(t, TN__POSITION_KEY), TEXT_BYTES,
+                 "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64,
+                 at.seed, at.epoch, at.sample, at.sample_count, at.unit);
     }
     if (c->schedule) { /* the best metric is written as the integer of its
                           bits */
@@ -202,11 +207,13 @@ static void write_texts(texts *t, const tn_checkpoint *c,
     }
 }
 
-tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
+/* Calls write with what is to be saved. `call` is the public function. */
+static tn_status write_all(const char *call, const char *path,
+                           const tn_checkpoint *checkpoint,
+                           tn_checkpoint_writer write, void *context)
 {
     tn_checkpoint c;
-    tn_status status =
-        tn__checkpoint_check("checkpoint_save", path, checkpoint, &c);
+    tn_status status = tn__checkpoint_check(call, path, checkpoint, &c);
     if (status < 0)
         return status;
     tn_scope *scope = tn_scope_open();
@@ -219,13 +226,37 @@ tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
     if (!tn_error()) {
         texts metadata = {.count = 0};
         write_texts(&metadata, &c, optim_text);
-        tn_safetensors_save(path, all.name, all.tensor, all.count,
-                            (const char *const(*)[2])metadata.pair,
-                            metadata.count);
-        tn_error_rename("safetensors_save", "checkpoint_save",
-                        tn_error_code() == TN_ERR_IO ? "path" : "checkpoint");
+        status = write(context, all.name, all.tensor, all.count,
+                       (const char *const(*)[2])metadata.pair, metadata.count);
     }
     free(optim_text);
     tn_scope_close(scope);
-    return tn_error_code();
+    return tn_error() ? tn_error_code() : status;
+}
+
+tn_status tn_checkpoint_write(const tn_checkpoint *checkpoint,
+                              tn_checkpoint_writer write, void *context)
+{
+    if (!write)
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, "checkpoint_write",
+                                        "write", "write is NULL");
+    return write_all("checkpoint_write", "", checkpoint, write, context);
+}
+
+static tn_status write_file(void *path, const char *const *names,
+                            tn_tensor *const *tensors, int count,
+                            const char *const (*metadata)[2],
+                            int metadata_count)
+{
+    tn_status status = tn_safetensors_save(path, names, tensors, count,
+                                           metadata, metadata_count);
+    tn_error_rename("safetensors_save", "checkpoint_save",
+                    tn_error_code() == TN_ERR_IO ? "path" : "checkpoint");
+    return status;
+}
+
+tn_status tn_checkpoint_save(const char *path, const tn_checkpoint *checkpoint)
+{
+    return write_all("checkpoint_save", path, checkpoint, write_file,
+                     (void *)(uintptr_t)path);
 }

@@ -34,6 +34,9 @@ typedef struct loaded {
     tn_schedule_state schedule;
     tn_rng_state rng;
     tn_loader_state loader;
+    tn_loader_position position;
+    bool seeks; /* the position is what counts: the file has no state of this
+                   loader alone */
     tn_grad_scaler_state scaler;
     int64_t updates;
     uint64_t values[TN__CHECKPOINT_VALUES]; /* the doubles' bits */
@@ -120,7 +123,9 @@ static tn_status check_parts(const loaded *l, const tn_checkpoint *c)
         {"module", c->module, tn_safetensors_metadata(file, "module")},
         {"state of an optimizer", c->optim,
          tn_safetensors_metadata(file, "optim.optimizer")},
-        {"loader", c->loader, tn_safetensors_metadata(file, TN__LOADER_KEY)},
+        {"loader", c->loader,
+         tn_safetensors_metadata(file, TN__LOADER_KEY) ||
+             tn_safetensors_metadata(file, TN__POSITION_KEY)},
         {"schedule", c->schedule,
          tn_safetensors_metadata(file, TN__SCHEDULE_KEY)},
         {"scaler", c->scaler, tn_safetensors_metadata(file, TN__SCALER_KEY)},
@@ -232,11 +237,21 @@ static tn_status read_tensors(loaded *l, const tn_checkpoint *c)
 
 /* Checks that the loader accepts the state in the file, by restoring it and
  * then the loader's old state. */
+static tn_status set_loader(const loaded *l, tn_loader *loader)
+{
+    return l->seeks ? tn_loader_seek(loader, l->position)
+                    : tn_loader_restore(loader, l->loader);
+}
+
 static tn_status check_loader(const loaded *l, tn_loader *loader)
 {
-    tn_loader_state before = tn_loader_snapshot(loader);
-    tn_status status = tn_loader_restore(loader, l->loader);
-    return status == TN_OK ? tn_loader_restore(loader, before) : status;
+    const tn_loader_position position = tn_loader_tell(loader);
+    const tn_loader_state before = tn_loader_snapshot(loader);
+    tn_status status = set_loader(l, loader);
+    if (status < 0)
+        return status;
+    return before.batch_size ? tn_loader_restore(loader, before)
+                             : tn_loader_seek(loader, position);
 }
 
 /* Reads the schedule's state, and checks that the schedule accepts it by
@@ -295,15 +310,21 @@ static tn_status read_updates(loaded *l)
 static tn_status read_loader(loaded *l, tn_loader *loader)
 {
     uint64_t n[5] = {0};
-    tn_status status = read_numbers(l, TN__LOADER_KEY, 5, n);
+    const bool has_state = tn_safetensors_metadata(l->file, TN__LOADER_KEY);
+    tn_status status =
+        has_state ? read_numbers(l, TN__LOADER_KEY, 5, n) : TN_OK;
     l->loader = (tn_loader_state){n[0], n[1], (int64_t)n[2], (int64_t)n[3],
                                   (int64_t)n[4]};
+    l->seeks = status == TN_OK && l->loader.batch_size == 0;
+    if (l->seeks)
+        status = read_numbers(l, TN__POSITION_KEY, 5, n);
+    l->position = (tn_loader_position){n[0], n[1], (int64_t)n[2], (int64_t)n[3],
+                                       (int64_t)n[4]};
     return status == TN_OK ? check_loader(l, loader) : status;
 }
 
 static tn_status read_file(loaded *l, const tn_checkpoint *c)
 {
-    l->file = tn_safetensors_open(l->path);
     l->module = tn_safetensors_part(l->file, TN__MODULE_PREFIX);
     l->optim = tn_safetensors_part(l->file, TN__OPTIM_PREFIX);
     l->averages = tn_safetensors_part(l->file, TN__AVERAGE_PREFIX);
@@ -368,6 +389,7 @@ static void rename_error(void)
     static const char *const part[] = {
         "safetensors_open",    "safetensors_tensor", "optim_load_part",
         "schedule_restore",    "loader_restore",     "grad_scaler_restore",
+        "loader_seek",
         "average_set_updates",
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
@@ -415,7 +437,7 @@ static tn_status apply_all(loaded *l, const tn_checkpoint *c)
     if (c->schedule)
         status = tn_schedule_restore(c->schedule, l->schedule);
     if (status == TN_OK && c->loader)
-        status = tn_loader_restore(c->loader, l->loader);
+        status = set_loader(l, c->loader);
     if (status == TN_OK && c->scaler)
         status = tn_grad_scaler_restore(c->scaler, l->scaler);
     if (status == TN_OK && c->average)
@@ -425,7 +447,9 @@ static tn_status apply_all(loaded *l, const tn_checkpoint *c)
     return status;
 }
 
-tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
+/* Loads a file, or opens that at path. */
+static tn_status load(tn_safetensors *file, const char *path,
+                      tn_checkpoint *checkpoint)
 {
     tn_checkpoint c;
     tn_status status =
@@ -433,7 +457,8 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
     if (status < 0)
         return status;
     tn_scope *scope = tn_scope_open();
-    loaded l = {.path = path};
+    loaded l = {.path = path,
+                .file = file ? file : tn_safetensors_open(path)};
     status = read_file(&l, &c);
     if (status == TN_OK)
         status = apply_all(&l, &c);
@@ -444,5 +469,23 @@ tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
                (size_t)c.value_count * sizeof(double));
     rename_error();
     tn_scope_close(scope);
+    return status;
+}
+
+tn_status tn_checkpoint_load(const char *path, tn_checkpoint *checkpoint)
+{
+    return load(NULL, path, checkpoint);
+}
+
+tn_status tn_checkpoint_load_part(tn_safetensors *part,
+                                  tn_checkpoint *checkpoint)
+{
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (!tn_object_check_kind(part, "safetensors file", "checkpoint_load_part",
+                              "part"))
+        return tn_error_code();
+    tn_status status = load(part, tn_safetensors_path(part), checkpoint);
+    tn_error_rename("checkpoint_load", "checkpoint_load_part", "part");
     return status;
 }

@@ -12,6 +12,7 @@
 #define TN__AVERAGE_PREFIX "average."
 /* Keys of the texts. */
 #define TN__LOADER_KEY "loader"
+#define TN__POSITION_KEY "loader.position"
 #define TN__SCHEDULE_KEY "schedule"
 #define TN__SCALER_KEY "scaler"
 #define TN__AVERAGE_KEY "average.updates"

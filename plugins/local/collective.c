@@ -20,7 +20,8 @@ enum { FILL, MEET, MEET_AGAIN };
 static uint64_t part_of(const tn_comm_request *r)
 {
     const tn_comm_args *args = &r->args;
-    uint64_t room = LOCAL_CHUNK / local_dtype_bytes(args->dtype);
+    uint64_t room = local_hall_chunk(r->comm->count) /
+                    local_dtype_bytes(args->dtype);
     if (args->kind == TN_COMM_REDUCE_SCATTER || args->kind == TN_COMM_ALL_TO_ALL)
         room /= (uint64_t)r->comm->count;
     uint64_t left = args->count - r->offset;

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,17 @@ static size_t seats_bytes(int32_t count)
     return (bytes + 4095) / 4096 * 4096;
 }
 
+size_t local_hall_chunk(int32_t count)
+{
+    const size_t part = LOCAL_CHUNKS / (size_t)count;
+    return part > LOCAL_CHUNK ? LOCAL_CHUNK
+           : part < LOCAL_LEAST_CHUNK ? LOCAL_LEAST_CHUNK
+                                      : part / LOCAL_LINE * LOCAL_LINE;
+}
+
 static size_t areas_bytes(int32_t count)
 {
-    return (size_t)count * 2 * LOCAL_CHUNK;
+    return (size_t)count * 2 * local_hall_chunk(count);
 }
 
 static size_t box_bytes(int32_t count)
@@ -42,7 +51,7 @@ static size_t hall_bytes(int32_t count)
 unsigned char *local_hall_area(const tn_comm *comm, int32_t rank, uint64_t round)
 {
     return (unsigned char *)comm->hall + seats_bytes(comm->count) +
-           ((size_t)rank * 2 + (round & 1)) * LOCAL_CHUNK;
+           ((size_t)rank * 2 + (round & 1)) * local_hall_chunk(comm->count);
 }
 
 local_mail *local_hall_mail(const tn_comm *comm, int32_t from, int32_t to)
@@ -140,6 +149,10 @@ tn_comm *local_hall_enter(local_job *job, const int32_t *member, int32_t count,
     comm->rank = rank;
     comm->count = count;
     comm->end = &comm->first;
+    cpu_set_t processors;
+    if (!sched_getaffinity(0, sizeof processors, &processors) &&
+        CPU_COUNT(&processors) >= job->count)
+        comm->spin_ns = LOCAL_SPIN_NS;
     snprintf(comm->name, sizeof comm->name, "%s", name);
     if (rank == 0)
         comm->hall = hall_make(name, count, &comm->hall_bytes);

@@ -183,26 +183,40 @@ static tn_status test(tn_comm_request *request, uint32_t *done)
     return TN_OK;
 }
 
-/* Spins for about a microsecond, then yields, then sleeps: a rank that waits
- * long must not take the processor from one that computes. */
+static void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Spins, then yields, then sleeps: to sleep and to be woken takes longer than most
+ * meetings, but a rank that waits long must not take the processor from one that
+ * computes. Begins again whenever something has happened: a collective of many
+ * rounds meets often. */
 static tn_status wait_done(tn_comm_request *request, uint64_t timeout_ns,
                            uint32_t *done)
 {
-    enum { SPINS = 20, YIELDS = 60, SLEEP_NS = 5000000 };
+    enum { SLEEP_NS = 5000000 };
     tn_comm *comm = request->comm;
-    const uint64_t end = local_now() + timeout_ns;
-    for (int i = 0;; i++) {
-        uint32_t event = atomic_load(&comm->hall->event);
+    uint64_t since = local_now();
+    const uint64_t end = since + timeout_ns;
+    uint32_t seen = atomic_load(&comm->hall->event);
+    for (;;) {
+        const uint32_t event = atomic_load(&comm->hall->event);
         tn_status status = test(request, done);
         if (status != TN_OK || *done)
             return status;
-        if (i < SPINS)
-            continue;
-        uint64_t now = local_now();
+        const uint64_t now = local_now();
+        if (event != seen)
+            since = now;
+        seen = event;
         if (now >= end)
             return TN_OK;
-        if (i < YIELDS)
-            sched_yield();
+        if (now - since < comm->spin_ns)
+            pause_cpu();
         else
             local_hall_sleep(comm, event,
                              end - now < SLEEP_NS ? end - now : SLEEP_NS);

@@ -31,13 +31,17 @@ extern const tn_comm_host *local_host;
 enum {
     LOCAL_MAX_RANKS = 256,
     LOCAL_NAME = 128,          /* of shared memory */
-    LOCAL_CHUNK = 256 * 1024,  /* bytes of a staging area: fits the L2 cache
-                                  of a core, and 16 MB take 64 rounds */
+    LOCAL_CHUNK = 1024 * 1024, /* bytes of a staging area, of at most 4 ranks: with
+                                  256 KB, which would stay in the L2 cache,
+                                  meetings take longer than that saves */
+    LOCAL_CHUNKS = 4 * LOCAL_CHUNK, /* of the areas of more ranks together */
+    LOCAL_LEAST_CHUNK = 64 * 1024,
     LOCAL_SMALL = 8192,        /* an all_reduce of at most so many bytes is
                                   summed by every rank for itself, which saves
                                   one of two meetings */
     LOCAL_LINE = 64,           /* of a cache: slices begin at one, so that no
                                   line is written by two ranks */
+    LOCAL_SPIN_NS = 4000,      /* if each rank can have a processor */
     LOCAL_BEAT_MS = 100,
     LOCAL_LOOK_MS = 10,        /* between two looks at who is alive */
     LOCAL_GRACE_MS = 300       /* a mismatch waits so long for the ranks that
@@ -134,6 +138,7 @@ struct tn_comm {
     uint32_t reason;           /* TN_COMM_WORKS ... */
     int32_t peer;
     uint64_t looked_ns;
+    uint64_t spin_ns;          /* a wait spins so long before it yields */
 };
 
 struct tn_comm_request {
@@ -183,6 +188,8 @@ bool local_job_patience(local_job *job, const int32_t *member, int32_t count,
 tn_comm *local_hall_enter(local_job *job, const int32_t *member, int32_t count,
                           int32_t rank, const char *name);
 void local_hall_leave(tn_comm *comm);
+/* The bytes of a staging area. */
+size_t local_hall_chunk(int32_t count);
 unsigned char *local_hall_area(const tn_comm *comm, int32_t rank, uint64_t round);
 local_mail *local_hall_mail(const tn_comm *comm, int32_t from, int32_t to);
 unsigned char *local_hall_piece(const tn_comm *comm, local_mail *mail,

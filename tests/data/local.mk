@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/data/test_faults \
 	tests/data/test_loader \
+	tests/data/test_position \
 	tests/data/test_progress \
 	tests/data/test_samplers \
 	tests/data/test_sets \

@@ -16,5 +16,13 @@ tests_dist_test_engine_LDADD = $(TN_LIBS)
 check_PROGRAMS += tests/dist/test_calls
 tests_dist_test_calls_SOURCES = tests/dist/test_calls.c
 tests_dist_test_calls_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_sharded
+tests_dist_test_sharded_SOURCES = tests/dist/test_sharded.c \
+	tests/dist/sharded_run.h tests/dist/ranks.h
+tests_dist_test_sharded_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+check_PROGRAMS += tests/dist/test_sharded_faults
+tests_dist_test_sharded_faults_SOURCES = tests/dist/test_sharded_faults.c \
+	tests/dist/ranks.h
+tests_dist_test_sharded_faults_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
 dist_check_SCRIPTS += tests/dist/test_run.sh tests/dist/test_mpi.sh
 EXTRA_DIST += tests/dist/README.md

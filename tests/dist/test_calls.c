@@ -40,6 +40,7 @@ static void check_bad(void *bad)
     REFUSES("dist_send", tn_dist_send(x, 0, group), < 0);
     REFUSES("dist_recv", tn_dist_recv(x, 0, group), < 0);
     REFUSES("dist_barrier", tn_dist_barrier(group), < 0);
+    REFUSES("dist_empty", tn_dist_empty(tn_dims(2), group), == NULL);
     REFUSES("group_split", tn_group_split(group, 0), == NULL);
     REFUSES("ddp_new", tn_ddp_new(net, group), == NULL);
     REFUSES("ddp_new", tn_ddp_new(bad, world), == NULL);
@@ -80,7 +81,8 @@ static void check_pending(void)
     is_int(tn_dist_barrier(world), TN_ERR_STATE, "barrier");
     is_int(tn_dist_init(), TN_ERR_STATE, "dist_init");
     ok(!tn_dist_all_gather(x, world) && !tn_dist_reduce_scatter(x, world) &&
-           !tn_dist_all_to_all(x, world) && !tn_group_split(world, 0),
+           !tn_dist_all_to_all(x, world) && !tn_group_split(world, 0) &&
+           !tn_dist_empty(tn_dims(2), world),
        "makers return NULL");
     is_str(tn_error(), "earlier", "the first message stays");
     tn_error_clear();
@@ -100,6 +102,13 @@ static void check_numbers(void)
         ok(!tn_error() && !one == (ends[i] < 0), "color %d", ends[i]);
     }
     REFUSES("dist_send", tn_dist_send(x, 0, world), < 0); /* itself */
+    REFUSES("dist_empty", tn_dist_empty(tn_dims(-2), world), == NULL);
+    REFUSES("dist_empty", tn_dist_empty(tn_dims(INT64_MAX, 4), world), == NULL);
+    REFUSES("dist_empty",
+            tn_dist_empty(tn_dims(2), world, .dtype = TN_DTYPE_END), == NULL);
+    tn_tensor *alone = tn_dist_empty(tn_dims(2, 3), world, .dtype = TN_I64);
+    ok(alone && tn_tensor_numel(alone) == 6 && tn_tensor_dtype(alone) == TN_I64,
+       "dist_empty of one rank");
     static const int64_t wide[] = {INT64_MIN + 1, -1, 65537, INT64_MAX};
     for (int i = 0; i < 4; i++) {
         REFUSES("ddp_new", tn_ddp_new(net, world, .shards = wide[i]), == NULL);

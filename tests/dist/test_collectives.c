@@ -73,6 +73,27 @@ static void check_all_reduce(int64_t n)
     expect(odd == 0, "all_reduce of %d: %d elements differ", (int)n, (int)odd);
 }
 
+/* The same in memory of the engine, and in a part of it. */
+static void check_shared(int64_t n)
+{
+    tn_tensor *all = tn_dist_empty(tn_dims(2, n), tn_dist_world());
+    expect(all && tn_tensor_is_contiguous(all), "dist_empty");
+    for (int half = 0; half < 2; half++) {
+        tn_tensor *x = tn_select(all, 0, half);
+        tn_copy_(x, filled(n));
+        expect(tn_dist_all_reduce(x, tn_dist_world()) == TN_OK, "shared");
+        float *got = malloc((size_t)n * sizeof *got);
+        int64_t odd = 0;
+        tn_tensor_to_array(x, got, (size_t)n * sizeof *got);
+        for (int64_t i = 0; i < n; i++) {
+            float want = tree_at(i);
+            odd += memcmp(&want, &got[i], sizeof want) != 0;
+        }
+        free(got);
+        expect(odd == 0, "shared: %lld of %lld", (long long)odd, (long long)n);
+    }
+}
+
 static void check_scatter_gather(int64_t n)
 {
     const int size = tn_dist_size(), rank = tn_dist_rank();
@@ -289,8 +310,10 @@ static int run(const char *name)
     }
     if (!strcmp(name, "all_reduce")) {
         static const int64_t counts[] = {0, 1, 3, 2048, 2049, 65536, 65537, 300001};
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < 8; i++) {
             check_all_reduce(counts[i]);
+            check_shared(counts[i]);
+        }
     } else if (!strcmp(name, "others")) {
         static const int64_t counts[] = {0, 1, 5, 4099, 100003};
         for (int i = 0; i < 5; i++)

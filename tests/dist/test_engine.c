@@ -206,6 +206,90 @@ static void order(tn_comm *comm)
     }
 }
 
+/* ---- memory of the engine -------------------------------------------------- */
+
+enum { MOVED = 6000 }; /* elements of a slice: with 5 ranks, more than a rank sums
+                          for itself */
+
+/* The sum over all ranks of what element i of the `many` slices of each is. */
+static float sum_at(int i)
+{
+    float sum = 0;
+    for (int r = 0; r < count; r++)
+        sum += (float)(i % 1000 + r);
+    return sum;
+}
+
+/* All kinds of collectives of x, which has count * MOVED elements. */
+static void move(tn_comm *comm, float *x, const char *what)
+{
+    const int n = count * MOVED;
+    float *y = calloc((size_t)n * (size_t)count, sizeof *y);
+    int odd = 0;
+#define FILL                                                                   \
+    for (int i = 0; i < n; i++)                                                \
+    x[i] = (float)(i % 1000 + rank)
+    FILL;
+    tn_comm_args args = args_of(TN_COMM_REDUCE_SCATTER, x, y, MOVED);
+    args.reduce = TN_COMM_SUM;
+    EXPECT(run(comm, args) == TN_OK);
+    for (int i = 0; i < MOVED; i++)
+        odd += y[i] != sum_at(rank * MOVED + i);
+    EXPECT(run(comm, args_of(TN_COMM_ALL_GATHER, x, y, (uint64_t)n)) == TN_OK);
+    for (int i = 0; i < n * count; i++)
+        odd += y[i] != (float)(i % n % 1000 + i / n);
+    EXPECT(run(comm, args_of(TN_COMM_ALL_TO_ALL, x, y, MOVED)) == TN_OK);
+    for (int i = 0; i < n; i++)
+        odd += y[i] != (float)((rank * MOVED + i % MOVED) % 1000 + i / MOVED);
+    EXPECT(run(comm, args_of(TN_COMM_ALL_REDUCE, x, y, (uint64_t)n)) == TN_OK);
+    for (int i = 0; i < n; i++)
+        odd += y[i] != sum_at(i) || x[i] != (float)(i % 1000 + rank);
+    EXPECT(run(comm, args_of(TN_COMM_ALL_REDUCE, x, x, (uint64_t)n)) == TN_OK);
+    for (int i = 0; i < n; i++)
+        odd += x[i] != sum_at(i);
+    /* At once again: nobody reads x any more. */
+    FILL;
+    args = args_of(TN_COMM_BROADCAST, x, x, (uint64_t)n);
+    args.root = count - 1;
+    EXPECT(run(comm, args) == TN_OK);
+    for (int i = 0; i < n; i++)
+        odd += x[i] != (float)(i % 1000 + count - 1);
+    if (odd)
+        printf("%s: %d elements are wrong\n", what, odd);
+    wrong += odd != 0;
+    free(y);
+}
+
+/* Results are the same, whichever ranks use it, and wherever their data are. */
+static tn_comm_memory *memory(tn_comm *comm, float **out)
+{
+    const uint64_t bytes = (uint64_t)(count * MOVED + count * 16) * sizeof(float);
+    tn_comm_memory *first = NULL, *second = NULL;
+    void *data = NULL, *other = NULL;
+    *out = NULL;
+    if (!TN_COMM_HAS(tn_comm_plugin, engine, memory_close) ||
+        !engine->memory_alloc)
+        return NULL;
+    reason[0] = 0;
+    EXPECT(engine->memory_alloc(comm, UINT64_MAX / 2, &data, &first) ==
+               TN_ERR_MEMORY && reason[0] && !first);
+    EXPECT(engine->memory_alloc(comm, bytes, &data, &first) == TN_OK);
+    EXPECT(engine->memory_alloc(comm, bytes, &other, &second) == TN_OK);
+    if (!first || !second)
+        return NULL;
+    float *x = data, *plain = calloc(1, bytes);
+    EXPECT((uintptr_t)data % 64 == 0 && !memcmp(data, plain, bytes));
+    move(comm, x, "the same memory");
+    move(comm, x + rank * 16, "other places in it");
+    move(comm, rank == count - 1 ? plain : x, "the last rank uses another");
+    move(comm, rank == 0 ? other : x, "rank 0 uses another of the engine");
+    engine->memory_close(comm, first);
+    move(comm, other, "the second, after the first was closed");
+    free(plain);
+    *out = other;
+    return second;
+}
+
 /* What others can see of a rank. */
 static void board(tn_comm *comm)
 {
@@ -307,6 +391,8 @@ static int be_rank(const char *name)
     probes();
     tn_comm_place here = place();
     tn_comm *comm = NULL;
+    tn_comm_memory *last = NULL;
+    float *data = NULL;
     if (engine->open(&here, &comm) != TN_OK) {
         printf("%s\n", reason);
         return 1;
@@ -317,12 +403,18 @@ static int be_rank(const char *name)
         order(comm);
         board(comm);
         splits(comm);
+        last = memory(comm, &data);
     } else if (!strcmp(name, "mismatch")) {
         mismatch(comm);
     } else {
         leaves(comm);
     }
     engine->close(comm);
+    if (last) { /* outlives its comm */
+        EXPECT(data[0] == (float)(count - 1));
+        data[0] = 1;
+        engine->memory_close(NULL, last);
+    }
     return wrong != 0;
 }
 

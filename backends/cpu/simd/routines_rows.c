@@ -21,7 +21,10 @@
  * distant rows, 9 GB/s from adjacent ones, and a plain read loop reaches 17
  * GB/s. For many rows of a, the rows of b are adjacent, and the tiles
  * prefetch the next ones: 128 x 768 by 2048 x 768 float32 take 235 of at
- * most 263 GFLOP/s on Zen 5, and 192 with tiles of 4 x 4 of distant rows. */
+ * most 263 GFLOP/s on Zen 5, and 192 with tiles of 4 x 4 of distant rows. With
+ * few rows of a, reading b takes as long as the products, so the prefetches are
+ * spread over the steps of a tile: 16 x 384 by 1536 x 384 from memory take 110
+ * us, and 133 if they follow the tiles, 4 rows 56 us instead of 94. */
 #include <string.h>
 
 #include "isa.h"
@@ -43,8 +46,13 @@ enum {
     ROW_B = PARTS == 1 ? 4 : 3, /* TILE_B for a single row of a */
     MANY = 16, /* for so many rows of a, rows of b that are not aligned are
                   copied */
+    NEAR = 1 << 17, /* bytes of a that stay in the caches beside b */
     LINE = 64  /* bytes of a cache line */
 };
+
+/* How many bytes ahead of the loads b is prefetched for one row of a
+ * (family.c). */
+static int64_t weight_ahead;
 
 typedef float quad __attribute__((vector_size(16)));
 typedef int32_t quad_i32 __attribute__((vector_size(16)));
@@ -212,10 +220,13 @@ add_products(const int many, const int each, const int first, const int parts,
 
 /* Computes the products of `many` rows of a and `each` rows of b. Stores them
  * in c, or with `add` adds them to c. Columns of c are c_step elements apart. k
- * is at least LANES. b_row is in bytes. */
+ * is at least LANES. b_row is in bytes. Several rows prefetch next_step bytes
+ * from `next` on for each LANES products, so that the processor reads the next
+ * rows of b while it computes. */
 #define TILE_ARGUMENTS                                                        \
     int64_t k, const float *a, int64_t a_row, const char *b, int64_t b_row,   \
-        float *c, int64_t c_row, int64_t c_step, int add
+        float *c, int64_t c_row, int64_t c_step, int add, const char *next,   \
+        int64_t next_step
 static inline __attribute__((always_inline)) void
 tile(const int many, const int each, const int type, TILE_ARGUMENTS)
 {
@@ -232,9 +243,19 @@ tile(const int many, const int each, const int type, TILE_ARGUMENTS)
         _Pragma("GCC unroll 24") for (int i = 0; i < many * each; i++)
             _Pragma("GCC unroll 4") for (int r = 0; r < parts; r++)
                 s[i][r] = (vec_f32){0};
-        for (int64_t p = 0; p + LANES <= k; p += LANES)
+        for (int64_t p = 0; p + LANES <= k; p += LANES) {
+            _Pragma("GCC unroll 6") for (int j = 0; many == 1 && j < each; j++)
+                if (type == WIDE || p % (2 * LANES) == 0)
+                    __builtin_prefetch(b + j * b_row + p * bytes +
+                                       weight_ahead);
+            if (many > 1 && q == 0) {
+                for (int64_t at = 0; at < next_step; at += LINE)
+                    __builtin_prefetch(next + at, 0, 3);
+                next += next_step;
+            }
             add_products(many, each, q, parts, type, 0, NULL, a + p, a_row,
                          b + p * bytes, b_row, s);
+        }
         if (rest)
             add_products(many, each, q, parts, type, 1, mask + rest,
                          a + k - LANES, a_row, b + (k - LANES) * bytes, b_row,
@@ -254,7 +275,8 @@ typedef void tile_loop(TILE_ARGUMENTS);
 #define TILE(name, many, each, type)                                          \
     static __attribute__((noinline)) void name(TILE_ARGUMENTS)                \
     {                                                                         \
-        tile(many, each, type, k, a, a_row, b, b_row, c, c_row, c_step, add); \
+        tile(many, each, type, k, a, a_row, b, b_row, c, c_row, c_step, add,  \
+             next, next_step);                                                \
     }
 #if TILE_ROWS > 1
 TILE(tile_of_rows, TILE_A, TILE_B, WIDE)
@@ -314,72 +336,108 @@ typedef struct tiling {
                             row i of the next one, and between rows of a tile */
 } tiling;
 
-/* Multiplies m rows of a, a multiple of way->rows, by way->each rows of b, and
- * stores or adds the sums. Prefetches as many bytes as `each` rows have from
- * `next` on, if it is not NULL. */
+/* Part of a product: what a tile's function needs besides a and the sums. */
+typedef struct part {
+    int64_t depth;
+    const char *b;
+    int64_t b_row; /* in bytes */
+    int add;
+    /* Memory that the tiles prefetch: `bytes` bytes from `next` on, or none. */
+    const char *next;
+    int64_t bytes;
+} part;
+
+/* Multiplies m rows of a by way->each rows of b, and stores or adds the sums. If
+ * m is not a multiple of way->rows, the last tile begins within the one before
+ * it, and only its new rows are stored. */
 static __attribute__((noinline)) void
-columns(const tiling *way, int64_t m, int64_t depth, const float *a,
-        int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row,
-        int add, const char *next)
+columns(const tiling *way, int64_t m, part p, const float *a, int64_t a_row,
+        float *c, int64_t c_row)
 {
     _Alignas(LINE) float converted[TILE_B][TN_CPU_ROW_DEPTH + LANES];
     const kind *type = way->type;
-    const int64_t bytes = next ? way->each * b_row : 0; /* to prefetch */
+    const int rows = way->rows;
     tile_loop *loop = way->each == 1 ? tile_of_one
                       : type->row    ? type->row
                                      : tile_of_row;
 #if TILE_ROWS > 1
-    if (way->rows > 1)
+    if (rows > 1)
         loop = tile_of_rows;
 #endif
     /* loads from rows that are not aligned cross cache lines */
     const int copies = type->widen ? loop != type->row
-                                   : m >= MANY && (uintptr_t)b % LINE;
+                                   : m >= MANY && (uintptr_t)p.b % LINE;
     if (copies) {
         for (int j = 0; j < way->each; j++)
             if (type->widen)
-                type->widen(converted[j], b + j * b_row, 1, depth);
+                type->widen(converted[j], p.b + j * p.b_row, 1, p.depth);
             else
-                memcpy(converted[j], b + j * b_row, (size_t)depth * 4);
-        b = (const char *)converted;
-        b_row = sizeof *converted;
+                memcpy(converted[j], p.b + j * p.b_row, (size_t)p.depth * 4);
+        p.b = (const char *)converted;
+        p.b_row = sizeof *converted;
     }
-    for (int64_t i = 0; i < m; i += way->rows) {
-        loop(depth, a + i * a_row, a_row, b, b_row, c + i * c_row, c_row,
-             way->apart, add);
-        for (int64_t at = i * bytes / m; at < (i + way->rows) * bytes / m;
-             at += LINE)
-            __builtin_prefetch(next + at, 0, 2);
+    /* bytes to prefetch for a tile, and for each step of it. A few are
+     * prefetched after the tile. */
+    const int64_t some = p.bytes * rows / m, most = some * LANES / p.depth;
+    const int64_t step = most < LINE ? 0 : most;
+    for (int64_t i = 0; i + rows <= m; i += rows, p.next += some) {
+        loop(p.depth, a + i * a_row, a_row, p.b, p.b_row, c + i * c_row, c_row,
+             way->apart, p.add, p.next, step);
+        for (int64_t at = 0; !step && at < some; at += LINE)
+            __builtin_prefetch(p.next + at, 0, 3);
+    }
+    if (m % rows) {
+        float sums[TILE_A * TILE_B];
+        loop(p.depth, a + (m - rows) * a_row, a_row, p.b, p.b_row, sums,
+             TILE_B, 1, 0, p.next, step);
+        for (int64_t i = m - m % rows; i < m; i++)
+            for (int64_t j = 0; j < way->each; j++) {
+                float *to = &c[i * c_row + j * way->apart];
+                const float sum = sums[(i - m + rows) * TILE_B + j];
+                *to = p.add ? *to + sum : sum;
+            }
     }
 }
 
-/* Multiplies m rows of a by `count` times way->each rows of b. */
+/* Multiplies m rows of a by `count` times way->each rows of b. If a fits the
+ * caches, b is read once from its beginning to its end. */
 static __attribute__((noinline)) void
 tiles(const tiling *way, int64_t count, int64_t m, int64_t k, const float *a,
       int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row)
 {
     const int64_t step = way->next * b_row;
-    for (int64_t p = 0, depth; p < k; p += depth) {
-        depth = k - p < TN_CPU_ROW_DEPTH + LANES ? k - p : TN_CPU_ROW_DEPTH;
-        const char *from = b + p * way->type->bytes;
-        for (int64_t j = 0; j < count; j++, from += step)
-            columns(way, m, depth, a + p, a_row, from, way->apart * b_row,
-                    c + j * way->next, c_row, p > 0,
-                    p || way->rows == 1 ? NULL : from + step);
-    }
+    const int64_t each = m * k * 4 <= NEAR ? 1 : count; /* tiles at once */
+    const int64_t bytes = way->rows == 1 ? 0 : way->each * b_row;
+    for (int64_t first = 0; first < count; first += each)
+        for (int64_t at = 0, depth; at < k; at += depth) {
+            depth =
+                k - at < TN_CPU_ROW_DEPTH + LANES ? k - at : TN_CPU_ROW_DEPTH;
+            for (int64_t j = first; j < first + each; j++) {
+                const char *from = b + j * step;
+                part p = {depth, from + at * way->type->bytes,
+                          way->apart * b_row, at > 0, from + step, 0};
+                if (each == 1) { /* the next rows, in parts */
+                    p.next += bytes * at / k;
+                    p.bytes = bytes * depth / k;
+                } else if (at == 0) {
+                    p.bytes = bytes;
+                }
+                columns(way, m, p, a + at, a_row, c + j * way->next, c_row);
+            }
+        }
 }
 
-/* Multiplies m rows of a, a multiple of `rows`. If n is not a multiple of the
- * rows in a tile, the last tile begins within the one before it, and computes
- * some columns again. */
+/* Multiplies m rows of a. If n is not a multiple of the rows in a tile, the last
+ * tile begins within the one before it, and computes some columns again. */
 static __attribute__((noinline)) void
-multiply_rows(const kind *type, int rows, int64_t m, int64_t n, int64_t k,
-              const float *a, int64_t a_row, const char *b, int64_t b_row,
-              float *c, int64_t c_row)
+multiply(const kind *type, int64_t m, int64_t n, int64_t k, const float *a,
+         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row)
 {
+    const int rows = m < TILE_A || n < TILE_B ? 1 : TILE_A;
     const int each = rows > 1 ? TILE_B : ROW_B;
     const int64_t count = n / each;
     tiling way = {type, rows, each, each, rows > 1 ? 1 : count};
+    b_row *= type->bytes;
     if (rows > 1)
         tiles(&way, count, m, k, a, a_row, b, b_row, c, c_row);
     else /* reads the streams to the end of a row before the next row */
@@ -394,20 +452,6 @@ multiply_rows(const kind *type, int rows, int64_t m, int64_t n, int64_t k,
         tiles(&way, 1, m, k, a, a_row, b + (n - each) * b_row, b_row,
               c + n - each, c_row);
     }
-}
-
-/* If m is not a multiple of TILE_A, the last tiles compute some rows again. */
-static __attribute__((noinline)) void
-multiply(const kind *type, int64_t m, int64_t n, int64_t k, const float *a,
-         int64_t a_row, const char *b, int64_t b_row, float *c, int64_t c_row)
-{
-    const int rows = m < TILE_A || n < TILE_B ? 1 : TILE_A;
-    const int64_t most = m - m % rows;
-    b_row *= type->bytes;
-    multiply_rows(type, rows, most, n, k, a, a_row, b, b_row, c, c_row);
-    if (most < m)
-        multiply_rows(type, rows, rows, n, k, a + (m - rows) * a_row, a_row, b,
-                      b_row, c + (m - rows) * c_row, c_row);
 }
 
 #define ROWS(name, type)                                                      \
@@ -431,6 +475,7 @@ void TN_CPU_NAME(tn__cpu_rows)(tn_cpu_routines *table)
     half.widen = table->load[TN_F16];
     brain.widen = table->load[TN_BF16];
 #endif
+    weight_ahead = table->family->weight_ahead;
     table->rows[TN_F32] = rows_f32;
     table->rows[TN_F16] = rows_f16;
     table->rows[TN_BF16] = rows_bf16;
