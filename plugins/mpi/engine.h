@@ -176,6 +176,8 @@ struct tn_comm {
     uint64_t suspected_ns;
     char why[256];             /* of TN_COMM_FAILED */
     uint64_t looked_ns, asked_ns;
+    uint64_t landed_ns;        /* when a piece arrived */
+    bool moving;               /* pieces are under way */
     uint64_t stranded_ns;      /* since when a rank that is needed does not live */
     uint32_t stranded_steps;   /* steps since then */
 };

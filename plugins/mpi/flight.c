@@ -161,6 +161,7 @@ static bool step(tn_comm_request *r, engine_lane *lane, int index,
         return true;
     }
     r->finished += lane->part;
+    r->comm->landed_ns = engine_now();
     lane->stage = 0;
     return true;
 }
@@ -174,4 +175,5 @@ void engine_fly(tn_comm_request *r, const engine_route *route)
             moved = step(r, &r->lane[i], i, route) || moved;
     }
     r->done = !r->comm->reason && r->finished == r->args.count;
+    r->comm->moving = r->comm->moving || !r->done;
 }

@@ -260,6 +260,7 @@ static tn_status progress(tn_comm *comm)
         return broken(comm);
     const uint64_t now = engine_now();
     comm->stranded_steps++;
+    comm->moving = false;
     for (tn_comm_request *r = comm->first, *next;
          r && !comm->suspicion && !comm->reason; r = next) {
         next = r->next;
@@ -337,24 +338,30 @@ static tn_status test(tn_comm_request *request, uint32_t *done)
     return status;
 }
 
-/* Spins, then yields, then sleeps for a twentieth of the time that it has
- * waited: MPI cannot wake a thread. */
+/* Spins, then yields, then, while it waits for another rank, sleeps for a
+ * twentieth of the time that it has waited: MPI cannot wake a thread. While data
+ * are on their way it does not sleep, because MPI moves them only when it is
+ * called. */
 static tn_status wait_done(tn_comm_request *request, uint64_t timeout_ns,
                            uint32_t *done)
 {
     enum { SPIN_NS = 20000, YIELD_NS = 2000000, MOST_NS = 1000000 };
-    const bool crowded = request->comm->job->crowded;
+    const uint64_t stalled = 500000000;
+    const tn_comm *comm = request->comm;
     const uint64_t end = engine_now() + timeout_ns;
     for (;;) {
         tn_status status = test(request, done);
         if (status != TN_OK || *done)
             return status;
-        const uint64_t now = engine_now(), waited = now - request->started_ns;
+        const uint64_t now = engine_now(),
+                       from = request->started_ns > comm->landed_ns
+                                  ? request->started_ns : comm->landed_ns,
+                       waited = now > from ? now - from : 0;
         if (now >= end)
             return TN_OK;
-        if (waited < SPIN_NS && !crowded)
+        if (waited < SPIN_NS && !comm->job->crowded)
             continue;
-        if (waited < YIELD_NS) {
+        if (waited < (comm->moving ? stalled : YIELD_NS)) {
             sched_yield();
             continue;
         }

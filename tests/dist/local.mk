@@ -24,5 +24,13 @@ check_PROGRAMS += tests/dist/test_sharded_faults
 tests_dist_test_sharded_faults_SOURCES = tests/dist/test_sharded_faults.c \
 	tests/dist/ranks.h
 tests_dist_test_sharded_faults_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
-dist_check_SCRIPTS += tests/dist/test_run.sh tests/dist/test_mpi.sh
+dist_check_SCRIPTS += tests/dist/test_run.sh tests/dist/test_mpi.sh \
+	tests/dist/namespaces.sh
+# What namespaces.sh builds and starts.
+EXTRA_PROGRAMS += tests/dist/wire tests/dist/link
+tests_dist_wire_SOURCES = tests/dist/wire.c
+tests_dist_wire_LDADD =
+tests_dist_link_SOURCES = tests/dist/link.c
+tests_dist_link_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+CLEANFILES += tests/dist/wire tests/dist/link
 EXTRA_DIST += tests/dist/README.md
