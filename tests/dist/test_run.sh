@@ -170,9 +170,17 @@ fails "two launchers that contradict each other" \
     "TENON_RANK says rank 0 of 2, RANK says rank 1 of 2" \
     TENON_RANK=0 TENON_SIZE=2 RANK=1 WORLD_SIZE=2
 fails "ranks on several machines" "joins processes of one machine; 1 of 2" \
+    TENON_ENGINE=local \
     OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1
 fails "an engine that is not there" "there is no engine nccl" \
     TENON_ENGINE=nccl RANK=0 WORLD_SIZE=2
+fails "MPI without its mpirun" "mpi: no mpirun has started this process" \
+    TENON_ENGINE=mpi TENON_RANK=0 TENON_SIZE=2
+fails "srun without PMIx" "give srun the option --mpi=pmix" \
+    TENON_ENGINE=mpi SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0
+fails "an MPI for which no engine was built" \
+    "no file comm_mpich.so.*install libmpich-dev.*--with-mpi" \
+    TENON_ENGINE=mpi TENON_PLUGIN_PATH="$scratch" PMI_RANK=0 PMI_SIZE=2
 fails "a timeout that is none" "TENON_TIMEOUT is soon" TENON_TIMEOUT=soon
 # Ranks of another program are refused, and both are named.
 TENON_RANK=0 TENON_SIZE=2 TENON_JOB=run-other-$$ timeout 20 "$faults" exits \
