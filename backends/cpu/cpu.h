@@ -66,6 +66,10 @@ tn_status tn__cpu_fault_take(tn_fault *fault);
  * function. */
 void *tn__cpu_scratch(size_t bytes);
 
+/* Returns new memory for a long time, aligned to at least 64 bytes, on huge pages
+ * if it is large, or NULL if out of memory. The caller frees it with free(). */
+void *tn__cpu_pages(uint64_t bytes);
+
 /* Returns memory for all tasks of one call of the plugin, or NULL if out of
  * memory. A thread may have one such block at a time, and releases it before
  * the call returns. The block is cached for the thread's next call, because

@@ -124,22 +124,28 @@ void tn__cpu_device_close(tn_plugin_device *device)
 
 /* ---- memory -------------------------------------------------------------- */
 
+void *tn__cpu_pages(uint64_t bytes)
+{
+    const size_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : TN_CPU_ALIGN;
+    if (bytes > SIZE_MAX - align)
+        return NULL;
+    const size_t room = ((size_t)bytes + align) & ~(align - 1);
+    void *memory = aligned_alloc(align, room);
+#ifdef MADV_HUGEPAGE
+    if (memory && align == HUGE_BYTES)
+        madvise(memory, room, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
 tn_status tn__cpu_buffer_alloc(tn_plugin_device *device, uint64_t bytes,
                                tn_buffer **buffer)
 {
     (void)device;
-    size_t align = bytes >= HUGE_BYTES ? HUGE_BYTES : TN_CPU_ALIGN;
-    tn_buffer *made = NULL;
-    if (bytes <= SIZE_MAX - align)
-        made = calloc(1, sizeof *made);
+    tn_buffer *made = calloc(1, sizeof *made);
     if (made) {
-        size_t room = ((size_t)bytes + align) & ~(align - 1);
-        made->memory = aligned_alloc(align, room);
+        made->memory = tn__cpu_pages(bytes);
         made->bytes = bytes;
-#ifdef MADV_HUGEPAGE
-        if (made->memory && align == HUGE_BYTES)
-            madvise(made->memory, room, MADV_HUGEPAGE);
-#endif
     }
     if (!made || !made->memory) {
         free(made);

@@ -46,6 +46,26 @@
  * TENON_COMPILE=check, or .check_every, runs the function beside the program and
  * compares all results. TENON_COMPILE=off runs the function alone.
  *
+ * Frozen functions (.freeze) are for inference. The tensors that the function uses
+ * through its context and does not write, such as a model's parameters, are
+ * constants of the program. What depends on constants only is computed once, and
+ * the device may keep weights in a layout of its own (prepared weights). The
+ * results have the same bits as without .freeze.
+ *
+ *     tn_module_eval(net);
+ *     tn_compiled *frozen = tn_freeze(net, example);          // nn.h
+ *     tn_compiled_run(frozen, &x, 1, &y, 1);
+ *
+ * A frozen function records no gradients, with or without TN_NO_GRAD. If a
+ * constant was changed by a call of Tenon (an optimizer, tn_copy_, a loaded file),
+ * the next call captures the function again, so no program uses old values. So do
+ * not freeze a function that reads a tensor which changes at each call: pass that
+ * tensor as an input. Memory of the program (tn_tensor_wrap) is never a constant.
+ * Changes through tn_tensor_data are not seen: call tn_compiled_reset.
+ *
+ * Several threads may run one frozen function at the same time. They share
+ * constants and prepared weights; each has temporary tensors of its own.
+ *
  * Threads: one thread at a time may run a compiled function; a second one gets
  * TN_ERR_STATE.
  */
@@ -87,6 +107,7 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
  *                again in the backward pass instead of keeping them. If the target
  *                cannot be reached, the program needs as little as was found. 0
  *                computes nothing again
+ *   freeze       true makes a program for inference: see "Frozen functions"
  *   name         a name for messages; NULL: "compiled function". It is copied
  *   keep         an object to which the compiled function holds a reference, such
  *                as the model that the function calls. Any object of Tenon */
@@ -95,6 +116,7 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
     X(int64_t, check_every, 0)                                                \
     X(bool, fuse, true)                                                       \
     X(double, memory, 0)                                                      \
+    X(bool, freeze, false)                                                    \
     X(const char *, name, NULL)                                               \
     X(void *, keep, NULL)
 TN_OPTIONS_STRUCT(tn_compile, TN_COMPILE_OPTIONS_LIST);
@@ -152,6 +174,10 @@ typedef struct tn_compiled_counts {
                            * recorded work had */
     int64_t peak_bytes;   /* the largest total size of those that existed at the
                            * same time */
+    int64_t constants;    /* calls that were made once, with .freeze */
+    int64_t constant_bytes; /* memory of their results */
+    int64_t prepared;     /* weights that the device prepared, with .freeze */
+    int64_t prepared_bytes; /* memory of prepared weights */
 } tn_compiled_counts;
 
 /* Fills *counts. Fails with TN_ERR_ARGUMENT if an argument is NULL or counts->size

@@ -118,6 +118,17 @@ TN_API const char *tn_dist_engine(void);
  * since tn_dist_init. Cannot fail. */
 TN_API int64_t tn_dist_staged(void);
 
+/* Says what this process does outside of collectives: "loader", "evaluation".
+ * Messages about a job that has failed then have "last in loader" for it. At most
+ * 23 bytes are shown; NULL or "" ends it. Costs less than a microsecond; does
+ * nothing before tn_dist_init. Cannot fail.
+ *
+ *     tn_dist_set_phase("loader");
+ *     batch = tn_loader_next(loader);
+ *     tn_dist_set_phase(NULL);
+ */
+TN_API void tn_dist_set_phase(const char *phase);
+
 /* ---- groups -------------------------------------------------------------- */
 
 /* Returns the group of all processes. Lent: valid until tn_dist_close. NULL

@@ -345,13 +345,15 @@ TN_API void tn_module_walk(tn_module *module,
 TN_API void *tn_module_train(tn_module *module, bool on);
 #define tn_module_eval(module) tn_module_train(module, false)
 
-/* Options of tn_module_compile: plans, check_every and fuse of tn_compile, and
+/* Options of tn_module_compile: plans, check_every, fuse and freeze of tn_compile,
+ * and
  *   off   true runs the module as it is again */
 #define TN_MODULE_COMPILE_OPTIONS_LIST(X)                                     \
     X(int64_t, plans, 8)                                                      \
     X(int64_t, check_every, 0)                                                \
     X(bool, fuse, true)                                                       \
-    X(bool, off, false)
+    X(bool, off, false)                                                       \
+    X(bool, freeze, false)
 TN_OPTIONS_STRUCT(tn_module_compile, TN_MODULE_COMPILE_OPTIONS_LIST);
 #define TN_MODULE_COMPILE_OPTIONS                                             \
     TN_OPTIONS_DEFAULTS(tn_module_compile, TN_MODULE_COMPILE_OPTIONS_LIST)
@@ -365,8 +367,8 @@ TN_OPTIONS_STRUCT(tn_module_compile, TN_MODULE_COMPILE_OPTIONS_LIST);
  *
  * For inference: tn_forward fails with TN_ERR_STATE if a gradient would be needed.
  * Call it within TN_NO_GRAD, and compile training as a whole (tn_compile_step). It
- * also fails if a module has a hook, which a replay would not call, or if another
- * thread is running the module.
+ * also fails if a module has a hook, which a replay would not call, if another
+ * thread is running the module, or, with .freeze, if a module is in training mode.
  *
  * Fails with TN_ERR_ARGUMENT for a bad argument or option, TN_ERR_MEMORY, or
  * TN_ERR_STATE while an error is pending. Source: torch.nn.Module.compile. */
@@ -376,6 +378,20 @@ TN_API tn_status tn_module_compile_with(tn_module *module,
  * and its text. It is lent, until the module's next call. Returns NULL, without an
  * error, if the module is not compiled or was not called since. */
 TN_API tn_compiled *tn_module_compiled(const tn_module *module);
+/* Makes a program for inference of a module that is called with one input and
+ * returns one output: a frozen function (compile.h), which the open scope owns and
+ * which keeps the module. It is ready for inputs with the dtype, shape and device of `example`; other inputs are
+ * captured at their first calls.
+ *
+ *     tn_module_eval(net);
+ *     tn_compiled *frozen = tn_freeze(net, tn_zeros(tn_dims(1, 3, 224, 224)));
+ *     tn_compiled_run(frozen, &image, 1, &scores, 1);
+ *
+ * Runs the module twice. Returns NULL with TN_ERR_STATE if a module is in training
+ * mode (tn_module_eval) or has a hook, with TN_ERR_ARGUMENT if example is NULL, and
+ * as the module and tn_compiled_run fail. For modules that need several inputs use
+ * tn_module_compile(net, .freeze = true). Source: torch.jit.freeze. */
+TN_API tn_compiled *tn_freeze(tn_module *net, tn_tensor *example);
 
 /* Moves parameters and buffers to device, and converts floating-point ones to
  * dtype; integer tensors keep their dtype. Either option may be left out.

@@ -50,7 +50,7 @@ typedef struct tn_sharded tn_sharded;
  * first element is at offset[0 .. ndim - 1] of the whole, and whose shape is
  * that of `tensor`; or, if flat is true, neighbouring elements of the whole in
  * row-major order, which begin at element offset[0]; tensor then has one
- * dimension. All pointers are lent. */
+ * dimension. All pointers are lent. Closed. */
 typedef struct tn_piece {
     const char *name;      /* of the whole, as a job of one rank would name it:
                               "optim.0.fc.weight.exp_avg" */

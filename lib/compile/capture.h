@@ -18,12 +18,15 @@ enum {
     TN__VALUE_KEPT,     /* a storage that the function made and to which something
                          * refers after the call, such as a gradient. A replay
                          * writes the storage of the last capture */
+    TN__VALUE_CONSTANT, /* a value that was computed once, when the program was
+                         * made (constants.c) */
     TN__VALUE_TEMPORARY /* all others */
 };
 /* Whether a value has the same memory in each replay. */
 static inline bool tn__value_is_fixed(int kind)
 {
-    return kind == TN__VALUE_EXTERNAL || kind == TN__VALUE_KEPT;
+    return kind == TN__VALUE_EXTERNAL || kind == TN__VALUE_KEPT ||
+           kind == TN__VALUE_CONSTANT;
 }
 typedef struct tn__captured_value {
     int kind;
@@ -37,6 +40,9 @@ typedef struct tn__captured_value {
     int64_t origin;       /* where the value begins in its buffer, in bytes. For
                            * an INPUT it is the input's element 0 */
     bool written;
+    bool frozen;          /* an EXTERNAL value that is a constant as long as the
+                           * version of its storage is `version` */
+    uint32_t version;
     bool again;           /* a value of the function that is computed once more
                            * (recompute.c) */
 } tn__captured_value;

@@ -120,6 +120,12 @@ static bool find_result(const tn__capture *c, const tn__step *step, result *r)
     return false;
 }
 
+bool tn__step_can_join(const tn__capture *capture, const tn__step *step)
+{
+    result r;
+    return find_result(capture, step, &r);
+}
+
 /* ---- whether a step and a group can be joined ---------------------------- */
 
 /* Returns an operand of a group over a finer space. */

@@ -12,6 +12,9 @@
 void tn__join_epilogues(const tn__capture *capture, tn_device *device,
                         tn__grouping *grouping);
 
+/* Returns whether a step is work whose result a group can be joined with. */
+bool tn__step_can_join(const tn__capture *capture, const tn__step *step);
+
 /* Makes the one command of a step and its epilogue, group->after. The step's
  * command is part of it, and the capture has it no more. Returns NULL without
  * an error if the epilogue's kernels cannot be merged, and with the error

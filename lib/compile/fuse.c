@@ -10,6 +10,7 @@
  *     (fit.c).
  * Steps are considered in windows of at most WINDOW steps, because the set of
  * all predecessors of each group is stored. */
+#include <compile/epilogue.h>
 #include <compile/window.h>
 
 #include <base/memory.h>
@@ -186,8 +187,26 @@ static bool try_fusion(tn__window *f, size_t x, size_t y, int how)
     return done;
 }
 
+/* Returns whether a group reads what a product, a convolution or an attention
+ * computes, which it may join (epilogue.c). */
+static bool may_join_product(const tn__window *f, size_t g)
+{
+    const tn__capture *c = f->capture;
+    for (int p = 0; f->group[g] && p < f->group[g]->count; p++) {
+        const tn__step *step = &c->step[f->group[g]->step[p]];
+        for (uint32_t u = 0; u < step->use_count; u++) {
+            const uint32_t v = c->use[step->first_use + u].value;
+            for (size_t i = f->use_of[v]; i < f->use_of[v + 1]; i++)
+                if (c->use[f->use[i].use].access.writes &&
+                    tn__step_can_join(c, &c->step[f->use[i].step]))
+                    return true;
+        }
+    }
+    return false;
+}
+
 /* Fuses each step with the steps that wrote what it reads, then steps that read
- * the same memory, then small steps. */
+ * the same memory or write interleaved parts of it, then small steps. */
 static bool fuse_all(tn__window *f, int fusion)
 {
     const tn__value_use *list = f->use;
@@ -210,15 +229,21 @@ static bool fuse_all(tn__window *f, int fusion)
             break;
         }
     }
-    for (size_t i = 1; i < total && done && fusion > TN__FUSE_CHAINS; i++)
-        if (list[i].value == list[i - 1].value &&
-            tn__window_has(f, list[i].step) &&
-            tn__window_has(f, list[i - 1].step) &&
-            f->capture->use[list[i].use].access.reads &&
-            f->capture->use[list[i - 1].use].access.reads)
-            done = try_fusion(f, f->home[list[i - 1].step - f->first],
-                                  f->home[list[i].step - f->first],
-                                  TN__FUSE_SIBLING);
+    for (size_t i = 1; i < total && done && fusion > TN__FUSE_CHAINS; i++) {
+        if (list[i].value != list[i - 1].value ||
+            !tn__window_has(f, list[i].step) ||
+            !tn__window_has(f, list[i - 1].step))
+            continue;
+        const tn__access *x = &f->capture->use[list[i - 1].use].access;
+        const tn__access *y = &f->capture->use[list[i].use].access;
+        const size_t first = f->home[list[i - 1].step - f->first];
+        const size_t second = f->home[list[i].step - f->first];
+        if (x->reads && y->reads)
+            done = try_fusion(f, first, second, TN__FUSE_SIBLING);
+        else if (x->writes && y->writes && tn__accesses_overlap(x, y) &&
+                 !may_join_product(f, first) && !may_join_product(f, second))
+            done = try_fusion(f, first, second, TN__FUSE_APART);
+    }
     return done && (fusion < TN__FUSE_SMALL || tn__fuse_neighbours(f, try_fusion));
 }
 

@@ -15,6 +15,11 @@ int64_t tn__pass_repeats(tn__capture *capture);
  * removes. */
 int64_t tn__pass_copies(tn__capture *capture);
 
+/* fills.c: replaces a fill by fills of the parts that are read before they are
+ * written, if steps that use such parts use all that was filled. Returns how many
+ * fills it replaces. If memory runs out, the error is recorded. */
+int64_t tn__pass_fills(tn__capture *capture);
+
 /* recompute.c: lets temporary values be computed again instead of being kept, until
  * the largest total size of temporary values is at most `target` bytes, or nothing
  * is left to do. Sets *count to the number of launches that are added. Records an
@@ -27,6 +32,12 @@ static inline void tn__step_remove(tn__step *step)
     step->removed = true;
     step->use_count = 0;
 }
+
+/* Inserts a step before step `at`, with a command that it takes over, also on
+ * failure. value[i] is the value of the command's i-th access (access.h). Records an
+ * error and returns false if memory runs out. */
+bool tn__step_insert(tn__capture *capture, size_t at, tn__command *command,
+                     const tn__command *after, const uint32_t *value);
 
 /* ---- moving a value into the memory of another one ------------------------ */
 

@@ -166,6 +166,8 @@ static bool make_arena(building *b)
     if (!p->arena)
         return false;
     assert(!tn__arena_overlaps(b->life, b->capture->value_count));
+    p->base = (tn__arena_base){p->arena->storage->block->buffer,
+                               (int64_t)p->arena->storage->block->offset};
     for (size_t i = 0; i < b->place_count; i++) {
         const tn__move *m = &b->place[i];
         const tn__block *block = p->arena->storage->block;
@@ -220,20 +222,26 @@ static bool recompute(building *b, double memory, uint64_t *limit)
     return true;
 }
 
-static tn__replayed *finish(building *b, bool fuse, double memory,
+static tn__replayed *finish(building *b, const tn__replay_options *options,
                             const char *name)
 {
+    const bool fuse = options->fuse;
+    const double memory = options->memory;
     tn__grouping grouping = {NULL, 0};
     if (!b->program || !b->life)
         return NULL;
     b->program->recorded = (int64_t)b->capture->step_count;
     b->program->peak_bytes = tn__capture_peak(b->capture);
-    if (fuse) {
+    bool done =
+        !options->freeze ||
+        tn__pass_constants(b->capture, &b->program->constants);
+    if (fuse && done) {
         b->program->repeats = tn__pass_repeats(b->capture);
         b->program->copies = tn__pass_copies(b->capture);
+        b->program->fills = tn__pass_fills(b->capture);
     }
     uint64_t limit = b->program->peak_bytes;
-    bool done = !tn__error_pending() &&
+    done = done && !tn__error_pending() &&
                 (memory <= 0 || recompute(b, memory, &limit)) &&
                 tn__group_steps(b->capture, fuse, limit, &grouping);
     if (done && fuse)
@@ -243,6 +251,9 @@ static tn__replayed *finish(building *b, bool fuse, double memory,
     if (done && fuse)
         tn__entries_gather(&b->entries, b->capture);
     done = done && append_commands(b);
+    if (done && options->freeze)
+        done = tn__prepare_weights(b->capture->record->device, b->first,
+                                   b->capture, &b->program->prepared);
     if (b->capture->step)
         replace_commands(b);
     tn__grouping_release(&grouping);
@@ -260,7 +271,8 @@ static tn__replayed *finish(building *b, bool fuse, double memory,
     return p->text && tn__report_write(p->text, name) >= 0 ? p : NULL;
 }
 
-tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse, double memory,
+tn__replayed *tn__replayed_make(tn__capture *capture,
+                                const tn__replay_options *options,
                                 const char *name)
 {
     building b = {.capture = capture,
@@ -268,8 +280,9 @@ tn__replayed *tn__replayed_make(tn__capture *capture, bool fuse, double memory,
                   .life = tn__calloc(capture->value_count + 1, sizeof *b.life)};
     b.last = &b.first;
     if (b.program)
-        b.program->capture = capture;
-    tn__replayed *made = finish(&b, fuse, memory, name);
+        *b.program = (tn__replayed){.capture = capture,
+                                    .record = capture->record};
+    tn__replayed *made = finish(&b, options, name);
     if (!made && b.program)
         tn__replayed_free(b.program);
     else if (!made)
@@ -285,7 +298,10 @@ void tn__replayed_free(tn__replayed *p)
 {
     if (!p)
         return;
+    tn_device *device = p->capture->record->device;
     tn__capture_free(p->capture);
+    tn__prepared_release(device, &p->prepared);
+    tn__constants_release(&p->constants);
     tn__free(p->move);
     tn__free(p->written);
     tn__free(p->outputs);
@@ -372,7 +388,7 @@ tn_status tn__replayed_run(tn__replayed *p, tn_tensor *const *in,
     bool done = make_outputs(p, made);
     if (done) {
         move_operands(p, in, made);
-        done = tn__record_run(p->capture->record, draw) >= 0;
+        done = tn__record_run(p->record, draw) >= 0;
     }
     for (size_t i = 0; i < p->written_count; i++) {
         const tn__captured_value *value = &p->capture->value[p->written[i]];

@@ -234,8 +234,7 @@ static bool insert_copy(tn__capture *c, size_t from, size_t at,
 {
     const tn__command *old = c->step[from].command;
     tn__access access[TN__ACCESS_MAX];
-    if (!tn__grow(&c->step, &c->step_room, c->step_count, sizeof *c->step))
-        return false;
+    uint32_t value[TN__ACCESS_MAX];
     const tn__step *step = &c->step[from];
     tn__command *command = tn__command_launch(old->program, old->built,
                                               &old->args.launch, old->what);
@@ -243,27 +242,16 @@ static bool insert_copy(tn__capture *c, size_t from, size_t at,
         return false;
     command->draw = old->draw;
     command->draw_at = old->draw_at;
-    const uint32_t first = (uint32_t)c->use_count;
     const int count = tn__command_accesses(command, access);
     for (int i = 0; i < count; i++) {
         const uint32_t v = c->use[step->first_use + (uint32_t)i].value;
-        if ((access[i].writes && !value_again(c, v, &map[v])) ||
-            !tn__grow(&c->use, &c->use_room, c->use_count, sizeof *c->use)) {
+        if (access[i].writes && !value_again(c, v, &map[v])) {
             tn__free(command);
             return false;
         }
-        c->use[c->use_count++] = (tn__use){access[i], map[v]};
+        value[i] = map[v];
     }
-    const tn__step copy = {.command = command,
-                           .what = step->what,
-                           .after = after,
-                           .first_use = first,
-                           .use_count = (uint32_t)count};
-    memmove(&c->step[at + 1], &c->step[at],
-            (c->step_count - at) * sizeof *c->step);
-    c->step[at] = copy;
-    c->step_count++;
-    return true;
+    return tn__step_insert(c, at, command, after, value);
 }
 
 /* Lets value v be computed again by the chain. */

@@ -130,9 +130,17 @@ char *tn__report_finish(tn__text *lines, const char *name,
                  " at the same time, in an arena of %" PRIu64
                  " bytes; no arena can have less than %" PRIu64 " bytes\n",
                  p->eager_bytes, p->peak_bytes, p->arena_bytes, p->bound_bytes);
-    if (p->repeats || p->copies)
-        tn__text_add(&text, "removed before fusion: %" PRId64 " repeated calls "
-                     "and %" PRId64 " copies\n", p->repeats, p->copies);
+    if (p->repeats || p->copies || p->fills)
+        tn__text_add(&text, "removed before fusion: %" PRId64 " repeated calls, "
+                     "%" PRId64 " copies and %" PRId64 " fills\n", p->repeats,
+                     p->copies, p->fills);
+    if (p->constants.calls)
+        tn__text_add(&text, "%" PRId64 " calls with constant results were made "
+                     "once; the results have %" PRIu64 " bytes\n",
+                     p->constants.calls, p->constants.bytes);
+    if (p->prepared.count)
+        tn__text_add(&text, "%zu weights are prepared for the device, in %"
+                     PRIu64 " bytes\n", p->prepared.count, p->prepared.bytes);
     if (p->recomputed)
         tn__text_add(&text, "%" PRId64 " launches compute results again that "
                      "are not kept\n", p->recomputed);

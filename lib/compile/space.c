@@ -256,15 +256,89 @@ bool tn__same_map(const tn__cut *cut, const tn__part_operand *x,
                   (size_t)cut->ndim * sizeof *x->stride) == 0;
 }
 
+/* A term of the distance between an element of x and one of y: a multiple of
+ * `stride`, from `least` to `most` times. */
+typedef struct term {
+    int64_t stride, least, most;
+} term;
+
+static void add_term(term *all, int *count, int64_t stride, int64_t extent,
+                     bool negative)
+{
+    const bool down = (stride < 0) != negative;
+    const int64_t size = stride < 0 ? -stride : stride;
+    int at = 0;
+    if (size == 0 || extent == 1)
+        return;
+    while (at < *count && all[at].stride != size)
+        at++;
+    if (at == *count)
+        all[(*count)++] = (term){size, 0, 0};
+    all[at].least -= down ? extent - 1 : 0;
+    all[at].most += down ? 0 : extent - 1;
+}
+
+/* Returns whether terms from `at` on, the largest stride first, can have the sum
+ * `distance`. *tries limits the work; when it is 0, the answer is true. */
+static bool can_reach(const term *all, int count, int at, int64_t distance,
+                      int *tries)
+{
+    if (at == count)
+        return distance == 0;
+    int64_t low = 0, high = 0; /* what the terms after this one can give */
+    for (int i = at + 1; i < count; i++) {
+        low += all[i].least * all[i].stride;
+        high += all[i].most * all[i].stride;
+    }
+    const int64_t stride = all[at].stride;
+    /* The smallest multiple with distance - multiple * stride <= high. */
+    const int64_t need = distance - high;
+    int64_t times = need >= 0 ? (need + stride - 1) / stride : -(-need / stride);
+    times = times > all[at].least ? times : all[at].least;
+    for (; times <= all[at].most && distance - times * stride >= low; times++) {
+        if (*tries <= 0)
+            return true;
+        --*tries;
+        if (can_reach(all, count, at + 1, distance - times * stride, tries))
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether an element of x can be an element of y. The elements have the same
+ * size. */
+static bool meet(const tn__cut *cut, const tn__part_operand *x,
+                 const tn__part_operand *y)
+{
+    enum { TRIES = 256 };
+    term all[2 * TN_MAX_NDIM];
+    int count = 0, tries = TRIES;
+    if ((y->from - x->from) % bytes_of(x))
+        return true;
+    for (int d = 0; d < cut->ndim; d++) {
+        add_term(all, &count, x->stride[d], cut->extent[d], false);
+        add_term(all, &count, y->stride[d], cut->extent[d], true);
+    }
+    for (int i = 1; i < count; i++)
+        for (int k = i; k > 0 && all[k - 1].stride < all[k].stride; k--) {
+            const term smaller = all[k - 1];
+            all[k - 1] = all[k];
+            all[k] = smaller;
+        }
+    return can_reach(all, count, 0, (y->from - x->from) / bytes_of(x), &tries);
+}
+
 bool tn__operands_overlap(const tn__cut *cut, const tn__part_operand *x,
-                             const tn__part_operand *y)
+                          const tn__part_operand *y)
 {
     int64_t xl, xh, yl, yh;
     if (x->value < 0 || x->value != y->value)
         return false;
     span(cut, x, &xl, &xh);
     span(cut, y, &yl, &yh);
-    return xl < yh && yl < xh;
+    return xl < yh && yl < xh &&
+           (x->indexed || y->indexed || bytes_of(x) != bytes_of(y) ||
+            meet(cut, x, y));
 }
 
 /* ---- coarser spaces ------------------------------------------------------ */

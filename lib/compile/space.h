@@ -76,8 +76,9 @@ void tn__part_refine(tn__part *part, const tn__cut *fine,
  * Operands that are read by index are not. */
 bool tn__same_map(const tn__cut *cut, const tn__part_operand *x,
                   const tn__part_operand *y);
-/* Returns whether two operands use memory that overlaps, if the ranges from their
- * first to their last bytes count. */
+/* Returns whether two operands use memory that overlaps, at any two elements of the
+ * space. If one of them is read by index, or has elements of another size, the
+ * ranges from their first to their last bytes count. */
 bool tn__operands_overlap(const tn__cut *cut, const tn__part_operand *x,
                           const tn__part_operand *y);
 

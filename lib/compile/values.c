@@ -4,6 +4,8 @@
 
 #include <base/memory.h>
 
+#include <string.h>
+
 uint64_t tn__capture_peak(const tn__capture *c)
 {
     int64_t *change = tn__calloc(c->step_count + 1, sizeof *change);
@@ -97,4 +99,32 @@ void tn__value_move(tn__capture *c, uint32_t from, uint32_t to, int64_t shift,
         *use->access.offset += shift / (int64_t)use->access.unit;
         c->value[to].written |= use->access.writes;
     }
+}
+
+bool tn__step_insert(tn__capture *c, size_t at, tn__command *command,
+                     const tn__command *after, const uint32_t *value)
+{
+    tn__access access[TN__ACCESS_MAX];
+    const tn__step step = {.command = command,
+                           .what = command->what,
+                           .after = after,
+                           .first_use = (uint32_t)c->use_count,
+                           .use_count = (uint32_t)tn__command_accesses(
+                               command, access)};
+    bool done = tn__grow(&c->step, &c->step_room, c->step_count,
+                         sizeof *c->step);
+    for (uint32_t u = 0; u < step.use_count && done; u++) {
+        done = tn__grow(&c->use, &c->use_room, c->use_count, sizeof *c->use);
+        if (done)
+            c->use[c->use_count++] = (tn__use){access[u], value[u]};
+    }
+    if (!done) {
+        tn__free(command);
+        return false;
+    }
+    memmove(&c->step[at + 1], &c->step[at],
+            (c->step_count - at) * sizeof *c->step);
+    c->step[at] = step;
+    c->step_count++;
+    return true;
 }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <tenon/autograd.h>
 #include <tenon/compile.h>
+#include <tenon/ops.h>
 
 /* Forms that are kept. The one that was not used for the longest time is
  * dropped. */
@@ -75,6 +76,7 @@ typedef struct survey {
     uint64_t state;
     bool wants_gradient;     /* a parameter requires a gradient */
     const tn_module *hooked; /* a module with hooks, or NULL */
+    const tn_module *trains; /* a module in training mode, or NULL */
 } survey;
 
 static void mix(survey *s, uint64_t number)
@@ -90,6 +92,8 @@ static void look_at(survey *s, const tn_module *module)
     mix(s, tree->bindings);
     if (tree->hook && !s->hooked)
         s->hooked = module;
+    if (module->training && !s->trains)
+        s->trains = module;
     for (const tn__nn_entry *e = tree->first; e; e = e->next) {
         if (e->kind == TN__NN_CHILD) {
             look_at(s, e->value);
@@ -105,20 +109,32 @@ static void look_at(survey *s, const tn_module *module)
     }
 }
 
-static bool check_call(const tn_module *module, tn_tensor *const *in,
-                       survey *s)
+static bool check_modes(const tn_module *module, const survey *s, bool freeze)
 {
-    *s = (survey){0};
-    look_at(s, module);
-    for (int i = 0; i < module->tree->inputs; i++)
-        s->wants_gradient |= in[i] && tn_tensor_requires_grad(in[i]);
     if (s->hooked)
         tn_error_refuse_argument(TN_ERR_STATE, "forward", NULL,
                                  "%s is compiled, but %s has a hook, which a "
                                  "replay would not call: remove the hook, or call "
                                  "tn_module_compile with .off",
                                  module->type->name, s->hooked->type->name);
-    else if (s->wants_gradient && tn_grad_mode())
+    else if (s->trains && freeze)
+        tn_error_refuse_argument(TN_ERR_STATE, "forward", NULL,
+                                 "%s is frozen, but %s is in training mode: call "
+                                 "tn_module_eval(net) first",
+                                 module->type->name, s->trains->type->name);
+    return !tn_error();
+}
+
+static bool check_call(const tn_module *module, tn_tensor *const *in, bool freeze,
+                       survey *s)
+{
+    *s = (survey){0};
+    look_at(s, module);
+    if (!check_modes(module, s, freeze))
+        return false;
+    for (int i = 0; i < module->tree->inputs; i++)
+        s->wants_gradient |= in[i] && tn_tensor_requires_grad(in[i]);
+    if (s->wants_gradient && tn_grad_mode())
         tn_error_refuse_argument(TN_ERR_STATE, "forward", NULL,
                                  "%s is compiled, and a replay would not record "
                                  "gradients: call it within TN_NO_GRAD, or "
@@ -183,6 +199,7 @@ static form *form_for(compiled *c, tn_module *module, uint32_t given,
         f->compiled = tn_compile(run_form, l, .keep = l, .plans = c->options.plans,
                                  .check_every = c->options.check_every,
                                  .fuse = c->options.fuse,
+                                 .freeze = c->options.freeze,
                                  .name = module->type->name);
         if (f->compiled && tn_keep(f->compiled)) {
             forget(c->first, MAX_FORMS - 1);
@@ -203,7 +220,7 @@ static bool run_compiled(tn_module *module, tn_tensor *const *in,
 {
     survey s;
     compiled *c = compiled_of(module);
-    if (!check_call(module, in, &s))
+    if (!check_call(module, in, c->options.freeze, &s))
         return false;
     if (atomic_exchange(&c->running, true)) {
         tn_error_refuse_argument(TN_ERR_STATE, "forward", NULL,
@@ -279,4 +296,45 @@ tn_compiled *tn_module_compiled(const tn_module *any)
         any ? tn__nn_module(any, "module_compiled") : NULL;
     const compiled *c = module ? compiled_of(module) : NULL;
     return c && c->first ? c->first->compiled : NULL;
+}
+
+/* The function of tn_freeze. Its context is the module. */
+static tn_status run_frozen(tn_tensor *const *in, int in_count, tn_tensor **out,
+                            int out_count, void *context)
+{
+    tn_module *module = context;
+    survey s = {0};
+    (void)in_count, (void)out_count;
+    look_at(&s, module);
+    if (!check_modes(module, &s, true))
+        return tn_error_code();
+    out[0] = tn_forward(module, in[0]);
+    return out[0] ? TN_OK : tn_error_code();
+}
+
+tn_compiled *tn_freeze(tn_module *any, tn_tensor *example)
+{
+    tn_module *module = tn__nn_module(any, "freeze");
+    if (!module || tn_error())
+        return NULL;
+    if (!example) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "freeze", "example",
+                                 "example is NULL");
+        return NULL;
+    }
+    if (!tn_object_check_kind(example, "tensor", "freeze", "example"))
+        return NULL;
+    tn_scope *scope = tn_scope_open();
+    tn_compiled *frozen = tn_compile(run_frozen, module, .freeze = true,
+                                     .keep = module,
+                                     .name = module->type->name);
+    /* The second input is another tensor, because a function that was called with
+     * one tensor only could use it through its context. */
+    tn_tensor *in = example, *out;
+    TN_NO_GRAD
+        for (int i = 0; i < 2 && frozen && !tn_error(); i++) {
+            tn_compiled_run(frozen, &in, 1, &out, 1);
+            in = tn_clone(example);
+        }
+    return tn_scope_result(scope, tn_error() ? NULL : frozen);
 }

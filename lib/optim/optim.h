@@ -101,9 +101,8 @@ struct tn_optim {
                         the operator undecayed */
     tn__optim_rates defaults; /* rates of new groups */
     tn__optim_group *first;   /* list of groups; counted reference */
-    int64_t version;          /* number of changes of the groups, of the state's
-                                 tensors, and of the set of parameters that a
-                                 recorded step updates */
+    int64_t version;          /* number of changes of the groups and of the state's
+                                 tensors */
     void *history;            /* state of LBFGS (lbfgs.h); counted reference */
     int64_t unscaled, stepped; /* gradient scaler's round (scaler.c) of the
                                   last unscaling and of the last step */
@@ -113,7 +112,7 @@ struct tn_optim {
     tn_tensor *found;
     tn_tensor *skip;    /* found, while the scaler calls tn_optim_step, which then
                            keeps the old values if it is true */
-    bool skips;         /* the last recorded step had `skip` */
+    bool skips;         /* the last step had `skip` */
     tn_grad_scaler *scaler; /* which recorded it; it owns a reference to the
                                optimizer */
     tn_optim *next_scaled;  /* next in the scaler's list */

@@ -110,29 +110,23 @@ static int find_leader(const tn__optim_group *g, int i)
  * them changes none. Notes which they are. */
 static tn_status prepare(tn_optim *optim)
 {
-    const bool skips = optim->skip != NULL;
-    bool same = optim->skips == skips;
     tn_status status = TN_OK;
-    optim->skips = skips;
+    optim->skips = optim->skip != NULL;
     for (tn__optim_group *g = optim->first; g; g = g->next) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
             tn__optim_state *state = &g->state[i];
             tn_tensor *p = tn_parameters_at(g->parameters, i);
             tn_tensor *grad = tn_tensor_grad(p);
-            same &= state->steps == (grad != NULL);
             state->steps = grad != NULL;
             if (!grad)
                 continue;
-            const int leader = find_leader(g, i);
-            same &= state->leader == leader;
-            state->leader = leader;
+            state->leader = find_leader(g, i);
             if (status == TN_OK && tn_anomaly_mode())
                 status = check_nan(g, i, grad);
             if (status == TN_OK)
                 status = check_device(g, i, p);
         }
     }
-    optim->version += !same;
     return status;
 }
 
@@ -151,13 +145,10 @@ static tn_status make_states(tn_optim *optim)
 
 /* Counts the step and computes its numbers. This makes the state, too, because it
  * runs outside of a recording: a replay must not make the state again. */
-static tn_status advance(void *object)
+static tn_status advance(tn_optim *optim)
 {
-    tn_optim *optim = object;
     const tn__optim_rule *rule = optim->rule;
-    tn_status status = optim->skips ? TN_OK : tn__optim_settle(optim);
-    if (status == TN_OK)
-        status = make_states(optim);
+    tn_status status = make_states(optim);
     if (status < 0)
         return status;
     const int rounding = tn__nearest_begin();
@@ -182,37 +173,145 @@ static tn_status advance(void *object)
     return TN_OK;
 }
 
+/* ---- recorded steps -------------------------------------------------------- */
+
+/* A recorded step: which parameters it updates, and whose numbers they use. Several
+ * recordings of one optimizer can update different parameters. */
+typedef struct recorded {
+    tn_object object;
+    tn_optim *optim; /* counted reference */
+    int64_t version; /* that of the optimizer */
+    bool skips;      /* optim->skips of the step */
+    int leader[];    /* of the parameters of all groups; -1: no step */
+} recorded;
+
+static void release(void *object)
+{
+    recorded *r = object;
+    tn_drop(r->optim);
+}
+
+static const tn_object_class recorded_class = {
+    sizeof recorded_class, "recorded step", sizeof(recorded), release};
+
+/* Calls visit for each parameter, with its number among those of all groups, until
+ * it returns false. Returns false then. */
+static bool each_state(const recorded *r,
+                       bool (*visit)(tn__optim_group *g, int i, int leader))
+{
+    int at = 0;
+    for (tn__optim_group *g = r->optim->first; g; g = g->next)
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++)
+            if (!visit(g, i, r->leader[at++]))
+                return false;
+    return true;
+}
+
+static bool set_step(tn__optim_group *g, int i, int leader)
+{
+    g->state[i].steps = leader >= 0;
+    g->state[i].leader = leader >= 0 ? leader : 0;
+    return true;
+}
+
+/* Returns whether a parameter has stepped as often as the one whose numbers it
+ * uses. */
+static bool follows(tn__optim_group *g, int i, int leader)
+{
+    if (leader < 0 || leader == i)
+        return true;
+    const tn__optim_progress *own = &g->state[i].progress;
+    const tn__optim_progress *of_leader = &g->state[leader].progress;
+    return own->steps == of_leader->steps && own->memory == of_leader->memory;
+}
+
+/* Changes if the groups or the state's tensors change. Is negative if another
+ * recording or step has updated only some of the parameters with common numbers. */
+static int64_t recorded_version(const void *object)
+{
+    const recorded *r = object;
+    /* After tn_optim_add_group there are more parameters than leaders. */
+    int64_t version = r->optim->version;
+    return version == r->version && !each_state(r, follows) ? -1 : version;
+}
+
+static tn_status recorded_advance(void *object)
+{
+    const recorded *r = object;
+    /* With a scaler, its own part has settled the last round. */
+    const tn_status status = r->skips ? TN_OK : tn__optim_settle(r->optim);
+    if (status < 0)
+        return status;
+    r->optim->skips = r->skips;
+    each_state(r, set_step);
+    return advance(r->optim);
+}
+
+static void recorded_take_back(void *object)
+{
+    tn__optim_take_back(((const recorded *)object)->optim);
+}
+
+static const tn_graph_host recorded_host = {
+    .size = sizeof recorded_host, .version = recorded_version,
+    .advance = recorded_advance, .take_back = recorded_take_back};
+
 /* A recorded step also depends on which parameters require a gradient. */
-static int64_t version(const void *object)
+static int64_t trained(const void *object)
 {
     const tn_optim *optim = object;
-    uint64_t version = (uint64_t)optim->version;
+    uint64_t set = 0;
     for (const tn__optim_group *g = optim->first; g; g = g->next)
         for (int i = 0; i < tn_parameters_count(g->parameters); i++)
-            version = version * 0x9e3779b97f4a7c15u +
-                      tn_tensor_requires_grad(tn_parameters_at(g->parameters,
-                                                               i));
-    return (int64_t)version;
+            set = set * 0x9e3779b97f4a7c15u +
+                  tn_tensor_requires_grad(tn_parameters_at(g->parameters, i));
+    return (int64_t)set;
 }
 
-static void take_back(void *object)
+static tn_status advance_nothing(void *object)
 {
-    tn__optim_take_back(object);
+    (void)object;
+    return TN_OK;
 }
 
-static const tn_graph_host host = {sizeof host, version, advance, take_back};
+static const tn_graph_host trained_host = {.size = sizeof trained_host,
+                                           .version = trained,
+                                           .advance = advance_nothing,
+                                           .returns = true};
+
+/* Describes the step that is recorded, in the open scope. */
+static recorded *record_step(tn_optim *optim)
+{
+    size_t count = 0, at = 0;
+    for (const tn__optim_group *g = optim->first; g; g = g->next)
+        count += (size_t)tn_parameters_count(g->parameters);
+    recorded *r = tn_object_new(&recorded_class, count * sizeof *r->leader);
+    if (!r)
+        return NULL;
+    r->optim = tn_keep(optim);
+    r->version = optim->version;
+    r->skips = optim->skips;
+    for (const tn__optim_group *g = optim->first; g; g = g->next)
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++)
+            r->leader[at++] = g->state[i].steps ? g->state[i].leader : -1;
+    return r;
+}
 
 /* Computes the numbers of this step, and of each replay of it. */
 static tn_status begin_step(tn_optim *optim)
 {
-    if (!tn_graph_is_recording())
-        return advance(optim);
-    const int given = tn_graph_on_replay(optim, &host);
-    return given <= 0 ? given
-                      : tn_error_refuse_argument(
-                            TN_ERR_STATE, "optim_step", "optim",
-                            "it has stepped in this recording already: record "
-                            "one step of each optimizer");
+    if (!tn_graph_is_recording()) {
+        const tn_status status = optim->skips ? TN_OK : tn__optim_settle(optim);
+        return status < 0 ? status : advance(optim);
+    }
+    const int given = tn_graph_on_replay(optim, &trained_host);
+    if (given > 0)
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, "optim_step", "optim",
+            "it has stepped in this recording already: record one step of each "
+            "optimizer");
+    recorded *r = given < 0 ? NULL : record_step(optim);
+    return r ? tn_graph_on_replay(r, &recorded_host) : tn_error_code();
 }
 
 /* ---- the kernel ------------------------------------------------------------ */
@@ -325,7 +424,7 @@ tn_status tn_optim_step(tn_optim *optim)
         tn__optim_refuse_restricted(optim, "optim_step",
                                     "its step cannot be recorded") < 0)
         return TN_ERR_UNSUPPORTED;
-    /* advance() settles a recorded step, outside of the recording. */
+    /* recorded_advance() settles a recorded step, outside of the recording. */
     tn_status status =
         tn_graph_is_recording() ? TN_OK : tn__optim_settle(optim);
     tn_trace_push("optim_step");

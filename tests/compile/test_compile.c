@@ -4,35 +4,9 @@
 #include <tenon/tenon.h>
 
 #include "../tap.h"
+#include "compiled.h"
 
 /* ---- comparison ---------------------------------------------------------- */
-
-/* Returns whether two tensors have equal dtypes, shapes and bytes. */
-static bool same_bits(tn_tensor *x, tn_tensor *y)
-{
-    bool same = tn_tensor_dtype(x) == tn_tensor_dtype(y) &&
-                tn_tensor_ndim(x) == tn_tensor_ndim(y);
-    for (int d = 0; same && d < tn_tensor_ndim(x); d++)
-        same = tn_tensor_size(x, d) == tn_tensor_size(y, d);
-    if (!same)
-        return false;
-    const size_t bytes =
-        (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
-    char *a = malloc(bytes + 1), *b = malloc(bytes + 1);
-    same = a && b && tn_tensor_to_array(x, a, bytes) >= 0 &&
-           tn_tensor_to_array(y, b, bytes) >= 0 &&
-           memcmp(a, b, bytes) == 0;
-    free(a);
-    free(b);
-    return same;
-}
-
-static tn_compiled_counts counts_of(const tn_compiled *c)
-{
-    tn_compiled_counts counts = {.size = sizeof counts};
-    tn_compiled_read_counts(c, &counts);
-    return counts;
-}
 
 /* Calls fn itself and its compiled form six times with new random inputs of these
  * shapes, and checks that the bits are the same. */

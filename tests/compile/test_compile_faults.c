@@ -25,6 +25,27 @@ static bool run_all(void)
     return done;
 }
 
+/* exp(w) is a constant, which the device may prepare. */
+static tn_status filter(tn_tensor *const *in, int in_count, tn_tensor **out,
+                        int out_count, void *context)
+{
+    tn_tensor *w = context;
+    (void)in_count, (void)out_count;
+    out[0] = tn_relu(tn_conv2d(in[0], tn_exp(w), NULL));
+    return out[0] ? TN_OK : tn_error_code();
+}
+
+static bool run_frozen(void)
+{
+    tn_tensor *x = tn_ones(tn_dims(1, 16, 9, 9)), *out;
+    tn_tensor *w = tn_ones(tn_dims(16, 16, 2, 2));
+    tn_compiled *c = tn_compile(filter, w, .freeze = true);
+    bool done = c && x && w;
+    for (int i = 0; i < 4 && done; i++)
+        done = tn_compiled_run(c, &x, 1, &out, 1) >= 0;
+    return done;
+}
+
 static tn_compiled *ready;
 
 static bool replay(void)
@@ -46,6 +67,7 @@ int main(void)
     }
     tn_set_num_threads(1);
     fails_in_turn(run_all, "capture");
+    fails_in_turn(run_frozen, "frozen");
     TN_SCOPE (scope) {
         ready = tn_compile(block, NULL);
         for (int i = 0; i < 3; i++)

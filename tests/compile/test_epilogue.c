@@ -5,6 +5,7 @@
 #include <tenon/tenon.h>
 
 #include "../tap.h"
+#include "compiled.h"
 
 enum { MAX_LAYERS = 12, MAX_VALUES = MAX_LAYERS + 1, CALLS = 4 };
 
@@ -218,31 +219,6 @@ static void make_net(net *f, uint64_t seed)
     }
 }
 
-/* Returns whether two tensors have the same bits, where all NaNs count as
- * equal. */
-static bool same_bits(tn_tensor *x, tn_tensor *y)
-{
-    if (!same_shape(x, y) || tn_tensor_dtype(x) != tn_tensor_dtype(y))
-        return false;
-    const size_t each = tn_dtype_bytes(tn_tensor_dtype(x));
-    const size_t count = (size_t)tn_tensor_numel(x);
-    char *a = malloc(count * each + 1), *b = malloc(count * each + 1);
-    double *p = malloc(count * sizeof *p + 1);
-    double *q = malloc(count * sizeof *q + 1);
-    bool same = a && b && p && q &&
-                tn_tensor_to_array(x, a, count * each) >= 0 &&
-                tn_tensor_to_array(y, b, count * each) >= 0 &&
-                tn_tensor_to_array(tn_to_dtype(x, TN_F64), p,
-                                   count * sizeof *p) >= 0 &&
-                tn_tensor_to_array(tn_to_dtype(y, TN_F64), q,
-                                   count * sizeof *q) >= 0;
-    for (size_t i = 0; i < count && same; i++)
-        same = memcmp(a + i * each, b + i * each, each) == 0 ||
-               (isnan(p[i]) && isnan(q[i]));
-    free(a), free(b), free(p), free(q);
-    return same;
-}
-
 /* Counts the calls of a report that are a product or a convolution with a
  * launch. */
 static int count_joined(const char *text)
@@ -283,7 +259,7 @@ static bool check_net(uint64_t seed, int *joined)
             tn_compiled_run(compiled, &in, 1, got, f.out_count);
         }
         for (int o = 0; o < f.out_count && same && !tn_error(); o++)
-            same = same_bits(want[o], got[o]);
+            same = compiled_same(want[o], got[o], true);
         tn_scope_close(inner);
     }
     const char *text = tn_error() ? NULL : tn_compiled_text(compiled);
@@ -353,7 +329,7 @@ static void check_large(void)
             for (int call = 0; call < 4 && !tn_error(); call++) {
                 run_large(&x, 1, &want, 1, &l);
                 tn_compiled_run(c, &x, 1, &got, 1);
-                same = same && got && same_bits(want, got);
+                same = same && got && compiled_same(want, got, true);
             }
         ok(same && !tn_error(), "%s (%lld, %lld, %lld) x %lld + b, %s: the "
            "bits of the function", tn_dtype_name(l.dtype), (long long)l.batch,
@@ -417,7 +393,7 @@ static void check_images(void)
             for (int call = 0; call < 4 && !tn_error(); call++) {
                 run_images(&x, 1, &want, 1, &f);
                 tn_compiled_run(c, &x, 1, &got, 1);
-                same = same && got && same_bits(want, got);
+                same = same && got && compiled_same(want, got, true);
             }
         ok(same && !tn_error(), "%lld images of %lld channels, window %lld, "
            "groups %lld, %s: the bits of the function", (long long)f.count,
@@ -486,7 +462,7 @@ static void check_known(const char *name, tn_compile_fn fn, int outputs,
             fn(&x, 1, want, outputs, &m);
             tn_compiled_run(c, &x, 1, got, outputs);
             for (int o = 0; o < outputs && !tn_error(); o++)
-                same = same && same_bits(want[o], got[o]);
+                same = same && compiled_same(want[o], got[o], true);
         }
     ok(same && !tn_error(), "%s: the bits of the function", name);
     const char *text = tn_compiled_text(c);

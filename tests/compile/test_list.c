@@ -3,6 +3,7 @@
 #include <tenon/tenon.h>
 
 #include "../tap.h"
+#include "compiled.h"
 
 enum { PARTS = 24 };
 
@@ -60,13 +61,6 @@ static bool same_values(tn_tensor *const *x, tn_tensor *const *y)
         if (tn_item(tn_equal(x[i], y[i])) == 0)
             return false;
     return true;
-}
-
-static tn_compiled_counts counts_of(const tn_compiled *c)
-{
-    tn_compiled_counts counts = {.size = sizeof counts};
-    tn_compiled_read_counts(c, &counts);
-    return counts;
 }
 
 /* Runs the function and its compiled form on equal states, eight times; from the

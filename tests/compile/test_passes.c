@@ -3,26 +3,7 @@
 #include <tenon/tenon.h>
 
 #include "../tap.h"
-
-static bool same_bits(tn_tensor *x, tn_tensor *y)
-{
-    const size_t bytes =
-        (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
-    char *a = malloc(bytes + 1), *b = malloc(bytes + 1);
-    const bool same = a && b && tn_tensor_numel(x) == tn_tensor_numel(y) &&
-                      tn_tensor_to_array(x, a, bytes) >= 0 &&
-                      tn_tensor_to_array(y, b, bytes) >= 0 &&
-                      memcmp(a, b, bytes) == 0;
-    free(a), free(b);
-    return same;
-}
-
-static tn_compiled_counts counts_of(const tn_compiled *c)
-{
-    tn_compiled_counts counts = {.size = sizeof counts};
-    tn_compiled_read_counts(c, &counts);
-    return counts;
-}
+#include "compiled.h"
 
 static bool text_has(tn_compiled *c, const char *part)
 {
@@ -127,6 +108,108 @@ static void check_copies(void)
     c = tn_compile(keeps, NULL);
     ok(runs_alike(c, keeps, NULL, 8, 16),
        "a copy of a tensor that is written later is a copy");
+}
+
+/* ---- fills -------------------------------------------------------------------- */
+
+/* The gradient of a tensor of which *context slices are used: the first one is
+ * copied, the others are added to zeros. The rows of the parts are interleaved. */
+static tn_status slices(tn_tensor *const *in, int in_count, tn_tensor **out,
+                        int out_count, void *context)
+{
+    (void)in_count, (void)out_count;
+    const int64_t size = tn_tensor_size(in[0], 1) / 4;
+    tn_tensor *whole = tn_zeros_like(in[0]);
+    for (int64_t i = 0; i < *(int64_t *)context; i++) {
+        tn_tensor *part = tn_slice(whole, 1, i * size, (i + 1) * size, 1);
+        tn_tensor *x = tn_slice(i % 2 ? in[0] : in[1], 1, 0, size, 1);
+        /* Where x is below zero this is -0, and its sum with 0 is 0. */
+        x = tn_mul_scalar(x, 0);
+        if (i == 0)
+            tn_copy_(part, x);
+        else
+            tn_add_(part, x);
+    }
+    out[0] = whole;
+    return TN_OK;
+}
+
+/* The whole is read before all parts are written. */
+static tn_status reads_early(tn_tensor *const *in, int in_count, tn_tensor **out,
+                             int out_count, void *context)
+{
+    (void)in_count, (void)out_count, (void)context;
+    const int64_t half = tn_tensor_size(in[0], 1) / 2;
+    tn_tensor *whole = tn_zeros_like(in[0]);
+    tn_copy_(tn_slice(whole, 1, 0, half, 1), tn_slice(in[0], 1, 0, half, 1));
+    out[0] = tn_matmul(whole, tn_t(in[1]));
+    tn_add_(tn_slice(whole, 1, half, 2 * half, 1),
+            tn_slice(in[1], 1, 0, half, 1));
+    out[0] = tn_add(out[0], tn_matmul(whole, tn_t(in[1])));
+    return TN_OK;
+}
+
+static void check_fills(void)
+{
+    int64_t parts = 4;
+    tn_compiled *c = tn_compile(slices, &parts);
+    ok(runs_alike(c, slices, &parts, 8, 16), "slices that are all of a tensor");
+    ok(text_has(c, "1 fills"), "the tensor is not filled before");
+    is_int(counts_of(c).launches, 1, "one launch writes all of them");
+    parts = 3;
+    c = tn_compile(slices, &parts);
+    ok(runs_alike(c, slices, &parts, 8, 16), "slices that are a part of a tensor");
+    ok(!strstr(tn_compiled_text(c), "1 fills"), "the tensor is filled before");
+    c = tn_compile(reads_early, NULL);
+    ok(runs_alike(c, reads_early, NULL, 8, 16),
+       "a tensor that is read before all slices are written");
+    ok(!strstr(tn_compiled_text(c), "1 fills"), "it is filled before");
+}
+
+/* ---- rows in place -------------------------------------------------------------- */
+
+/* Updates the tensor in place and works on its rows. */
+static tn_status updates(tn_tensor *const *in, int in_count, tn_tensor **out,
+                         int out_count, void *context)
+{
+    (void)in_count, (void)out_count;
+    tn_tensor *const *state = context;
+    tn_add_(state[0], in[0]);
+    tn_tensor *mean = tn_mean(state[0], .dims = tn_dims(0, 2), .keepdim = true);
+    tn_tensor *apart = tn_sub(state[0], mean);
+    tn_add_(state[1], tn_sum(tn_mul(apart, state[1]), .dims = tn_dims(0, 2),
+                             .keepdim = true));
+    out[0] = apart;
+    return TN_OK;
+}
+
+/* A row is a channel of all images, in pieces of `size` elements. */
+static bool rows_in_place(int64_t images, int64_t channels, int64_t size)
+{
+    tn_tensor *a[2] = {tn_randn(tn_dims(images, channels, size)),
+                       tn_randn(tn_dims(1, channels, 1))};
+    tn_tensor *b[2] = {tn_clone(a[0]), tn_clone(a[1])};
+    tn_compiled *c = tn_compile(updates, b);
+    bool same = true;
+    for (int call = 0; call < 4 && same; call++) {
+        tn_tensor *x = tn_randn(tn_dims(images, channels, size));
+        tn_tensor *want = NULL, *got = NULL;
+        TN_NO_GRAD {
+            updates(&x, 1, &want, 1, a);
+            tn_compiled_run(c, &x, 1, &got, 1);
+        }
+        same = same_bits(want, got) && same_bits(a[0], b[0]) &&
+               same_bits(a[1], b[1]);
+    }
+    return same && counts_of(c).launches < counts_of(c).recorded;
+}
+
+static void check_rows_in_place(void)
+{
+    ok(rows_in_place(8, 3, 1024) && rows_in_place(40, 2, 192) &&
+       rows_in_place(64, 5, 33) && rows_in_place(512, 96, 1) &&
+       rows_in_place(1, 4, 70000) && rows_in_place(3, 2, 5),
+       "rows of a tensor, in pieces and not, that the same launch updates");
 }
 
 /* ---- small launches, rows and indices ---------------------------------------- */
@@ -244,6 +327,8 @@ int main(void)
     tn_manual_seed(3);
     check_repeats();
     check_copies();
+    check_fills();
+    check_rows_in_place();
     check_spaces();
     check_memory();
     return done_testing();

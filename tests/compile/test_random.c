@@ -4,6 +4,7 @@
 #include <tenon/tenon.h>
 
 #include "../tap.h"
+#include "compiled.h"
 
 enum { MAX_VALUES = 64, MAX_STEPS = 40, MAX_OUT = 4 };
 
@@ -233,33 +234,6 @@ static void make_function(function *f, uint64_t seed)
         f->out[o] = draw(1000);
 }
 
-/* Returns whether two tensors have the same bits, where all NaNs count as
- * equal. */
-static bool same_bits(tn_tensor *x, tn_tensor *y)
-{
-    if (tn_tensor_dtype(x) != tn_tensor_dtype(y) ||
-        tn_tensor_ndim(x) != tn_tensor_ndim(y) ||
-        tn_tensor_numel(x) != tn_tensor_numel(y))
-        return false;
-    const size_t each = tn_dtype_bytes(tn_tensor_dtype(x));
-    const size_t count = (size_t)tn_tensor_numel(x);
-    char *a = malloc(count * each + 1), *b = malloc(count * each + 1);
-    double *p = malloc(count * sizeof *p + 1);
-    bool same = a && b && p &&
-                tn_tensor_to_array(x, a, count * each) >= 0 &&
-                tn_tensor_to_array(y, b, count * each) >= 0 &&
-                tn_tensor_to_array(tn_to_dtype(x, TN_F64), p,
-                                   count * sizeof *p) >= 0;
-    tn_tensor *other = tn_to_dtype(y, TN_F64);
-    double *q = malloc(count * sizeof *q + 1);
-    same = same && q && tn_tensor_to_array(other, q, count * sizeof *q) >= 0;
-    for (size_t i = 0; i < count && same; i++)
-        same = memcmp(a + i * each, b + i * each, each) == 0 ||
-               (isnan(p[i]) && isnan(q[i]));
-    free(a), free(b), free(p), free(q);
-    return same;
-}
-
 /* Runs a random function five times, itself and compiled. Returns whether all
  * bits were the same. */
 static bool check_function(uint64_t seed, int64_t *recorded, int64_t *launches)
@@ -287,9 +261,10 @@ static bool check_function(uint64_t seed, int64_t *recorded, int64_t *launches)
             tn_compiled_run(compiled, twin, 2, got, eager.out_count);
         }
         for (int o = 0; o < eager.out_count && same && !tn_error(); o++)
-            same = same_bits(want[o], got[o]);
-        same = same && same_bits(eager.state, fast.state) &&
-               same_bits(in[0], twin[0]) && same_bits(in[1], twin[1]);
+            same = compiled_same(want[o], got[o], true);
+        same = same && compiled_same(eager.state, fast.state, true) &&
+               compiled_same(in[0], twin[0], true) &&
+               compiled_same(in[1], twin[1], true);
         tn_scope_close(inner);
     }
     tn_compiled_counts counts = {.size = sizeof counts};

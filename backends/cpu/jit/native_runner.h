@@ -105,11 +105,11 @@ static inline void point_prefetch(cpu_task *t, const cpu_segment *s,
 /* Returns whether rows are processed PIECE elements at a time, with prefetches
  * between the pieces. This is faster for updates in place that read more
  * streams than the hardware prefetcher follows. It is slower for other
- * programs. */
+ * programs, and for those of several stages. */
 static inline bool is_chunked(const cpu_task *t)
 {
     return t->plan->traffic.bytes_per_op > 0 && t->plan->traffic.ahead &&
-           t->plan->in_place;
+           t->plan->in_place && t->code->stage_count == 1;
 }
 
 /* If is_chunked(), prefetches part of the next block and issues deferred

@@ -50,6 +50,17 @@ static uint32_t maker(const cpu_code *code, uint32_t slot, uint32_t before)
     return TN_CPU_NONE;
 }
 
+/* Returns the number of the operation that reads the slot if operation `by` reads
+ * it. A product may be left to the reduction that follows it, which then reads the
+ * product's operands. */
+static uint32_t reader(const cpu_code *code, uint32_t by)
+{
+    const cpu_op *op = &code->op[by];
+    const bool waits = op->code == CPU_RUN &&
+                       (op->flags & (RUN_FACTORS | RUN_COLUMNS));
+    return waits ? by + op->jump : by;
+}
+
 /* Returns a bit mask of the operands (tensors) whose loaded values operation
  * `from` or a later one reads. A load need not copy: the value may still be in
  * the tensor's memory, which must not change before that read. */
@@ -60,27 +71,20 @@ static uint32_t read_from(const cpu_code *code, uint32_t from)
         const cpu_op *op = &code->op[i];
         uint32_t last = i;
         for (uint32_t j = i; op->code == CPU_LOAD && j < code->op_count; j++)
-            if (reads(code, &code->op[j], op->out))
-                last = j;
+            if (reads(code, &code->op[j], op->out) && reader(code, j) > last)
+                last = reader(code, j);
         if (op->code == CPU_LOAD && (last >= from || op->a != TN_CPU_NONE))
             bits |= UINT32_C(1) << op->index;
     }
     return bits;
 }
 
-/* Sets read_after_write[k], for each output k, to a bit mask of the operands
- * that the program still reads after it has written an element of k. In an
- * in-place update, such as an optimizer's step, output k and an input are the
- * same memory. If that input's bit is not set, the update needs no copy.
- * Routines and machine code (RUN, NATIVE) may write a result over an operand
- * that they read for the last time. Mathematical functions may not. */
-static void find_read_after_write(tn_built *b)
+/* Adds to read_after_write what one form of the program reads. */
+static void add_read_after_write(tn_built *b, const cpu_code *code)
 {
-    const cpu_code *code = &b->kept;
-    bool is_plain = !b->has_rows && !b->hoisted.op && code->loop_depth == 0;
-    for (uint32_t k = 0; k < b->operand_count; k++)
-        b->read_after_write[k] = is_plain ? 0 : UINT32_MAX;
-    for (uint32_t i = 0; is_plain && i < code->op_count; i++) {
+    for (uint32_t k = 0; code->loop_depth > 0 && k < b->operand_count; k++)
+        b->read_after_write[k] = UINT32_MAX;
+    for (uint32_t i = 0; i < code->op_count; i++) {
         const cpu_op *op = &code->op[i];
         uint32_t at = i;
         if (op->code != CPU_STORE)
@@ -93,6 +97,23 @@ static void find_read_after_write(tn_built *b)
         b->read_after_write[op->index] |=
             at == TN_CPU_NONE ? UINT32_MAX : read_from(code, at);
     }
+}
+
+/* Sets read_after_write[k], for each output k, to a bit mask of the operands
+ * that the program still reads after it has written an element of k, in any of its
+ * forms. In an in-place update, such as an optimizer's step, output k and an input
+ * are the same memory. If that input's bit is not set, the update needs no copy.
+ * A program over rows runs its stages one after the other, and each of them loads
+ * a block before it stores one, so the order of the operations decides, too.
+ * Routines and machine code (RUN, NATIVE) may write a result over an operand
+ * that they read for the last time. Mathematical functions may not. */
+static void find_read_after_write(tn_built *b)
+{
+    const cpu_code *form[] = {&b->kept, &b->streamed, &b->by_subrows};
+    for (uint32_t k = 0; k < b->operand_count; k++)
+        b->read_after_write[k] = b->hoisted.op ? UINT32_MAX : 0;
+    for (size_t f = 0; f < sizeof form / sizeof *form; f++)
+        add_read_after_write(b, form[f]);
 }
 
 /* Adds the operands of scalars per row that a part of the code loads to those that

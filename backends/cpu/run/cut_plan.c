@@ -52,9 +52,10 @@ static bool same_points(const cpu_view *a, const cpu_view *b)
 }
 
 /* Sets in_place if an output begins at the address of an input: the two are
- * then the same memory. Sets overlap if the program reads that input after it
- * writes the output. Loads must then copy. Scalars per row are not read after they
- * are written if their loads copy, which `copied` says. */
+ * then the same memory. Scalars per row, which are few, do not count. Sets overlap
+ * if the program reads that input after it writes the output. Loads must then copy.
+ * Scalars per row are not read after they are written if their loads copy, which
+ * `copied` says. */
 static void find_overlap(cpu_plan *plan)
 {
     const tn_built *built = plan->built;
@@ -68,13 +69,19 @@ static void find_overlap(cpu_plan *plan)
             if (built->operand[r].access != TN_OPERAND_READ ||
                 from->base != to->base)
                 continue;
-            plan->in_place = true;
-            if (built->has_rows && built->operand[r].level == TN_LEVEL_ROW &&
-                built->operand[w].level == TN_LEVEL_ROW &&
-                same_points(from, to) &&
-                !(built->row_read_after_write[w] >> r & 1))
-                plan->copied |= UINT32_C(1) << r;
-            else if ((built->read_after_write[w] >> r & 1) || !same_points(from, to))
+            /* An element that each row reads, such as a bias that an optimizer
+             * updates, is stored after the row. */
+            const bool stores_rows =
+                built->has_rows && built->operand[w].level == TN_LEVEL_ROW;
+            plan->in_place |= !stores_rows;
+            if (!same_points(from, to))
+                plan->overlap = true;
+            else if (stores_rows && built->operand[r].level == TN_LEVEL_ROW) {
+                if (built->row_read_after_write[w] >> r & 1)
+                    plan->overlap = true;
+                else
+                    plan->copied |= UINT32_C(1) << r;
+            } else if (built->read_after_write[w] >> r & 1)
                 plan->overlap = true;
         }
 }

@@ -46,9 +46,10 @@ struct cpu_plan {
     bool columns, tiled;
     bool taps;     /* the program computes weighted sums of loads by an index,
                       which taps_blocks.c runs */
-    bool in_place; /* an output has the same memory as an input */
-    /* in_place is set, and the input is read after the output is written, so
-     * loads must copy */
+    /* An output other than scalars per row has the same memory as an input. */
+    bool in_place;
+    /* An output has the same memory as an input that is read after the output is
+     * written, so loads must copy. */
     bool overlap;
     /* Bit k: operand k has scalars per row that the program updates in place. Its
      * loads must copy. */

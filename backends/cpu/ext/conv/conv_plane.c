@@ -176,10 +176,11 @@ static bool is_whole(const tn_strided *images, const int64_t *size)
     return images->stride[3] == 1 && images->stride[2] == size[1];
 }
 
-static bool suits(const tn_conv_args *args)
+bool tn__cpu_conv_plane_suits(const tn_conv_args *args,
+                              const tn_cpu_conv_routines *routines)
 {
     int64_t reach = (args->kernel[0] - 1) * args->dilation[0];
-    return is_whole(&args->in, args->in_size) &&
+    return routines->filter_plane && is_whole(&args->in, args->in_size) &&
            is_whole(&args->out, args->out_size) &&
            args->in_size[0] == args->out_size[0] &&
            args->in_size[1] == args->out_size[1] &&
@@ -195,7 +196,7 @@ bool tn__cpu_conv_plane(const tn_conv_args *args,
                         const tn_cpu_conv_routines *routines,
                         tn_cpu_epilogue *then, tn_status *status)
 {
-    if (!routines->filter_plane || !suits(args))
+    if (!tn__cpu_conv_plane_suits(args, routines))
         return false;
     bool back = args->kind == TN_CONV_INPUT;
     conv_images in = tn__cpu_conv_images(&args->in, args->in_size, 4);

@@ -65,7 +65,7 @@ static bool is_matrix(const tn_strided *images, const int64_t *size)
     return images->stride[3] == 1 && images->stride[2] == size[1];
 }
 
-static bool suits(const tn_conv_args *args)
+bool tn__cpu_conv_point_suits(const tn_conv_args *args)
 {
     bool good = is_matrix(&args->in, args->in_size) &&
                 is_matrix(&args->out, args->out_size) &&
@@ -83,7 +83,7 @@ bool tn__cpu_conv_point(const tn_conv_args *args,
                         const tn_cpu_routines *routines, size_t bytes,
                         tn_cpu_epilogue *then, tn_status *status)
 {
-    if (args->kind == TN_CONV_WEIGHT || !suits(args))
+    if (args->kind == TN_CONV_WEIGHT || !tn__cpu_conv_point_suits(args))
         return false;
     bool forward = args->kind == TN_CONV_FORWARD;
     const tn_strided *from = forward ? &args->in : &args->out;

@@ -46,6 +46,8 @@ typedef struct winograd {
     /* block is the number of tiles in a block. blocks is the number of
      * blocks. */
     int64_t block, blocks;
+    /* number of channels of the result whose sums are stored at a time */
+    int64_t results;
     /* Number of elements of a plane of transformed filters. A plane is laid out
      * as [strip][channel][STRIP]. */
     int64_t plane;

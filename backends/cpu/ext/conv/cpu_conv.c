@@ -341,6 +341,35 @@ static tn_status out_of_memory(const tn_conv_args *args)
         (long long)args->kernel[0], (long long)args->kernel[1]);
 }
 
+static conv_tap *taps_alloc(const tn_conv_args *args)
+{
+    return malloc((size_t)(args->kernel[0] * args->kernel[1]) *
+                  sizeof(conv_tap));
+}
+
+static int64_t all_panels_bytes(const convolution *c)
+{
+    int64_t room = 0;
+    for (int64_t i = 0; i < c->class_count; i++)
+        room += tn__cpu_conv_panels_bytes(c, &c->class[i]);
+    return room;
+}
+
+/* Gives each class its part of `panels`. */
+static void place_panels(convolution *c, char *panels)
+{
+    for (int64_t i = 0; i < c->class_count; i++) {
+        c->class[i].panels = panels;
+        panels += tn__cpu_conv_panels_bytes(c, &c->class[i]);
+    }
+}
+
+static void pack_panels(convolution *c)
+{
+    run_all(c->class_count * c->groups * ((c->width + c->panel - 1) / c->panel),
+            tn__cpu_conv_pack_panel, c, all_panels_bytes(c) < 65536);
+}
+
 static tn_status run_images(const tn_conv_args *args,
                             const tn_cpu_routines *general, size_t bytes,
                             tn_cpu_epilogue *then)
@@ -348,8 +377,7 @@ static tn_status run_images(const tn_conv_args *args,
     const tn_cpu_conv_routines *routines = general->conv[conv_type(bytes)];
     convolution c = {.general = general, .routines = routines,
                      .bytes = bytes, .groups = args->groups};
-    conv_tap *tap = malloc((size_t)(args->kernel[0] * args->kernel[1]) *
-                           sizeof *tap);
+    conv_tap *tap = taps_alloc(args);
     if (!tap)
         return out_of_memory(args);
     tn__cpu_conv_describe(&c, args, tap);
@@ -358,25 +386,20 @@ static tn_status run_images(const tn_conv_args *args,
             args->out_size[0] * args->out_size[1] * args->groups))
         c.then = then;
 
-    int64_t room = 0;
-    for (int64_t i = 0; i < c.class_count; i++)
-        room += tn__cpu_conv_panels_bytes(&c, &c.class[i]);
-    char *panels = tn__cpu_memory_acquire((size_t)room);
+    char *panels = conv_prepared(args, CONV_PANELS), *own = NULL;
+    if (!panels)
+        panels = own =
+            tn__cpu_memory_acquire((size_t)all_panels_bytes(&c));
     if (panels) {
-        char *at = panels;
-        for (int64_t i = 0; i < c.class_count; i++) {
-            c.class[i].panels = at;
-            at += tn__cpu_conv_panels_bytes(&c, &c.class[i]);
-        }
-        run_all(c.class_count * c.groups *
-                    ((c.width + c.panel - 1) / c.panel),
-                tn__cpu_conv_pack_panel, &c, room < 65536);
+        place_panels(&c, panels);
+        if (own)
+            pack_panels(&c);
         if (c.cleared)
             run_all(args->count * args->in_channels, clear_plane, &c,
                     c.tasks <= 1);
         run_all(c.tasks, run_task, &c, c.tasks == 1);
     }
-    tn__cpu_memory_release(panels);
+    tn__cpu_memory_release(own);
     free(tap);
     return panels && !atomic_load(&c.failed) ? TN_OK : out_of_memory(args);
 }
@@ -395,17 +418,16 @@ static bool is_mostly_outside(const tn_conv_args *args)
     return reach > 16 * image && reach > 1e6;
 }
 
-tn_status tn__cpu_conv_then(tn_queue *queue, const tn_conv_args *args,
-                            tn_cpu_epilogue *then)
+/* Sets *bytes to those of an element. Returns an error if no method computes the
+ * call. */
+static tn_status check(const tn_conv_args *args, size_t *bytes)
 {
-    unsigned type = args->out.dtype == TN_F32   ? CPU_F32
-                    : args->out.dtype == TN_F64 ? CPU_F64
-                                                : CPU_TYPE_COUNT;
     if (!tn_conv_is_known(args))
         return tn__cpu_unknown("conv");
-    if (type == CPU_TYPE_COUNT)
+    if (args->out.dtype != TN_F32 && args->out.dtype != TN_F64)
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: the dtype must be "
                                   "float32 or float64");
+    *bytes = args->out.dtype == TN_F32 ? 4 : 8;
     if (is_mostly_outside(args))
         return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: the windows "
                                   "are mostly outside the images");
@@ -418,10 +440,18 @@ tn_status tn__cpu_conv_then(tn_queue *queue, const tn_conv_args *args,
                                 "strides (%lld, %lld) exceeds %d",
             (long long)args->stride[0], (long long)args->stride[1],
             TN_CPU_CONV_CLASSES);
-    size_t bytes = type == CPU_F32 ? 4 : 8;
-    tn_status status;
+    return TN_OK;
+}
+
+tn_status tn__cpu_conv_then(tn_queue *queue, const tn_conv_args *args,
+                            tn_cpu_epilogue *then)
+{
+    size_t bytes = 0;
+    tn_status status = check(args, &bytes);
+    if (status)
+        return status;
     if (tn__cpu_conv_point(args, queue->routines, bytes, then, &status) ||
-        tn__cpu_conv_plane(args, queue->routines->conv[type], then,
+        tn__cpu_conv_plane(args, queue->routines->conv[conv_type(bytes)], then,
                            &status) ||
         (bytes == 4 && tn__cpu_conv_winograd(args, queue->routines,
                                              queue->conv, then, &status)))
@@ -436,5 +466,72 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     return tn__cpu_conv_then(queue, args, NULL);
 }
 
+/* ---- prepared weights ----------------------------------------------------- */
+
+bool tn__cpu_conv_prepared_alloc(tn_prepared *to, int64_t bytes)
+{
+    to->bytes = (uint64_t)bytes;
+    to->memory = tn__cpu_pages(to->bytes);
+    return to->memory != NULL;
+}
+
+/* Fills in *to with the weights as run_images() reads them. */
+static void prepare_panels(const tn_conv_args *args,
+                           const tn_cpu_routines *general, size_t bytes,
+                           tn_prepared *to)
+{
+    convolution c = {.general = general,
+                     .routines = general->conv[conv_type(bytes)],
+                     .bytes = bytes, .groups = args->groups};
+    conv_tap *tap = taps_alloc(args);
+    if (!tap)
+        return;
+    tn__cpu_conv_describe(&c, args, tap);
+    to->layout = CONV_PANELS;
+    if (tn__cpu_conv_prepared_alloc(to, all_panels_bytes(&c))) {
+        place_panels(&c, to->memory);
+        pack_panels(&c);
+    }
+    free(tap);
+}
+
+static void prepared_free(tn_plugin_device *device, tn_prepared *prepared)
+{
+    (void)device;
+    free(prepared->memory);
+    free(prepared);
+}
+
+static tn_status prepare(tn_plugin_device *device, const tn_conv_args *args,
+                         tn_prepared **prepared, uint64_t *bytes)
+{
+    size_t element = 0;
+    tn_status status = check(args, &element);
+    if (status)
+        return status;
+    if (args->kind != TN_CONV_FORWARD)
+        return tn__cpu_unknown("conv");
+    if (tn__cpu_conv_point_suits(args) ||
+        tn__cpu_conv_plane_suits(args,
+                                 device->routines->conv[conv_type(element)]))
+        return tn__cpu_host->fail(TN_ERR_UNSUPPORTED, "conv: these weights are "
+                                  "read in place");
+    tn_prepared *to = calloc(1, sizeof *to);
+    if (!to)
+        return out_of_memory(args);
+    if (element != 4 ||
+        !tn__cpu_conv_winograd_prepare(args, device->routines, device->conv,
+                                       to))
+        prepare_panels(args, device->routines, element, to);
+    if (!to->memory) {
+        free(to);
+        return out_of_memory(args);
+    }
+    *prepared = to;
+    *bytes = to->bytes;
+    return TN_OK;
+}
+
 const tn_conv_extension tn__cpu_conv_extension = {
-    .size = sizeof(tn_conv_extension), .run = run};
+    .size = sizeof(tn_conv_extension), .run = run, .prepare = prepare,
+    .prepared_free = prepared_free};

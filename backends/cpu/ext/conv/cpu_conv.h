@@ -271,6 +271,35 @@ bool tn__cpu_conv_winograd(const tn_conv_args *args,
                            conv_choice choice, tn_cpu_epilogue *then,
                            tn_status *status);
 
+/* A prepared weight: the weights in the layout that a method reads. */
+struct tn_prepared {
+    enum { CONV_WINOGRAD_FILTERS, CONV_PANELS } layout;
+    uint64_t bytes;
+    char *memory; /* owned, aligned to 64 bytes */
+};
+
+/* Returns the weights of a call that are prepared in this layout, or NULL. */
+static inline char *conv_prepared(const tn_conv_args *args, unsigned layout)
+{
+    const bool has = TN_HAS(tn_conv_args, args, prepared) && args->prepared &&
+                     args->prepared->layout == layout;
+    return has ? args->prepared->memory : NULL;
+}
+
+/* Return whether the functions above that compute convolutions with windows of 1 x
+ * 1 and depthwise convolutions support a call. */
+bool tn__cpu_conv_point_suits(const tn_conv_args *args);
+bool tn__cpu_conv_plane_suits(const tn_conv_args *args,
+                              const tn_cpu_conv_routines *routines);
+/* Fills in *to with the weights as tn__cpu_conv_winograd reads them. Returns false,
+ * and does nothing, if that function does not compute this call. to->memory is
+ * NULL if memory runs out. */
+bool tn__cpu_conv_winograd_prepare(const tn_conv_args *args,
+                                   const tn_cpu_routines *routines,
+                                   conv_choice choice, tn_prepared *to);
+/* Stores `bytes` of new memory in *to. Returns false if memory runs out. */
+bool tn__cpu_conv_prepared_alloc(tn_prepared *to, int64_t bytes);
+
 /* Describes a tensor (n, c, h, w) as images. size is (h, w). */
 conv_images tn__cpu_conv_images(const tn_strided *view, const int64_t *size,
                                 size_t bytes);
