@@ -184,9 +184,9 @@ static bool has_all(const char *text, const char *const *words)
  * the rank's own number, which the error of tn_dist_init has. */
 static const char *message_of(const char *output)
 {
-    const char *engine = strstr(output, "local: ");
-    engine = engine ? engine : strstr(output, "mpi: ");
-    return engine ? engine : strstr(output, "dist_");
+    const char *of_engine = strstr(output, "local: ");
+    of_engine = of_engine ? of_engine : strstr(output, "mpi: ");
+    return of_engine ? of_engine : strstr(output, "dist_");
 }
 
 enum { ALL = -1 };
