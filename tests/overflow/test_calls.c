@@ -281,7 +281,7 @@ static uint64_t bits(draws *d)
 static const char meant[] =
     " average_at average_name op_at op_arg_at parameters_at parameters_name "
     "module_report_at module_child_at module_child_name module_parameter_at "
-    "safetensors_name safetensors_shape gguf_key gguf_name "
+    "safetensors_name safetensors_metadata_key safetensors_shape gguf_key gguf_name "
     "categories_name op_context_tensor op_context_saved status_name "
     "dtype_name optim_state ";
 
