@@ -86,7 +86,8 @@ static tn_status take_gradient(tn_tensor *x, void *context)
         return tn_error_set(
             TN_ERR_STATE, "ddp_next: a second gradient of %s in one shard: add "
             "the losses, and call tn_backward once", e->name);
-    if (tn__ddp_put(e, tn_tensor_grad(x)) != TN_OK || tn_tensor_set_grad(x, NULL) < 0)
+    if (tn__ddp_put(e, tn_tensor_grad(x)) != TN_OK ||
+        tn_tensor_set_grad(x, NULL) < 0)
         return tn_error_code();
     e->fired = ddp->has_gradient = true;
     e->used = ddp->weight != 0;
@@ -269,7 +270,8 @@ static tn_status find_entries(tn_ddp *ddp, tn_module *net)
         tn_tensor *x = tn_parameters_at(ddp->state, i);
         if (!tn__ddp_is_listed(parameters, x) || !tn_tensor_requires_grad(x))
             continue;
-        tn__ddp_entry *e = tn__ddp_add_entry(ddp, x, tn_parameters_name(ddp->state, i));
+        tn__ddp_entry *e = tn__ddp_add_entry(
+            ddp, x, tn_parameters_name(ddp->state, i));
         e->hook = tn_keep(
             tn_tensor_register_post_accumulate_grad_hook(x, take_gradient, e));
         if (!e->hook)
@@ -353,7 +355,8 @@ static tn_status build(tn_ddp *ddp, tn_module *net)
     ddp->pack = calloc(room, sizeof *ddp->pack);
     ddp->saved = calloc(room, sizeof *ddp->saved);
     ddp->fact = calloc(room, sizeof *ddp->fact);
-    if (!ddp->state || !ddp->entry || !ddp->order || !ddp->pack || !ddp->saved || !ddp->fact)
+    if (!ddp->state || !ddp->entry || !ddp->order || !ddp->pack || !ddp->saved ||
+        !ddp->fact)
         return tn_error_set(TN_ERR_MEMORY, "ddp_new: out of memory");
     tn_status status = agree(ddp);
     if (status == TN_OK)

@@ -45,7 +45,8 @@ static tn_module *cross_new(bool batch)
 {
     cross *c = tn_module_new(&cross_class);
     TN_MODULE_ADD(c, fc, tn_nn_linear(6, 10));
-    TN_MODULE_ADD(c, norm, batch ? tn_nn_batch_norm1d(10) : tn_nn_layer_norm(tn_dims(10)));
+    TN_MODULE_ADD(c, norm, batch ? tn_nn_batch_norm1d(10)
+                                 : tn_nn_layer_norm(tn_dims(10)));
     return (tn_module *)c;
 }
 
