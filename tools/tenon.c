@@ -206,6 +206,8 @@ static const struct {
      "  --weight-bytes, --gradient-bytes, --state-bytes\n"
      "                           bytes of each parameter: weights (2), gradients (2),\n"
      "                           optimizer (12)\n"
+     "  --copies C               how often ddp and zero1 read or write a gradient\n"
+     "                           beside the collective (4)\n"
      "  --node N                 GPUs of a node (8)\n"
      "  --inside-gbs, --between-gbs   GB/s of a GPU: in its node, to others (360, 45)\n"
      "  --inside-us, --between-us, --launch-us\n"

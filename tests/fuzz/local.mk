@@ -26,6 +26,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_pt \
 	tests/fuzz/test_regex \
 	tests/fuzz/test_safetensors \
+	tests/fuzz/test_sharded \
 	tests/fuzz/test_signature \
 	tests/fuzz/test_spec \
 	tests/fuzz/test_text \
@@ -76,6 +77,10 @@ tests_fuzz_test_regex_SOURCES = tests/fuzz/regex.c $(fuzz_driver) \
 	lib/lm/tokenizer/regex_property.c
 tests_fuzz_test_regex_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_fuzz_test_safetensors_SOURCES = tests/fuzz/safetensors.c $(fuzz_driver)
+tests_fuzz_test_sharded_SOURCES = tests/fuzz/sharded.c \
+	lib/parallel/manifest.c lib/parallel/manifest.h \
+	lib/parallel/region.c lib/parallel/region.h $(fuzz_driver)
+tests_fuzz_test_sharded_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_fuzz_test_signature_SOURCES = tests/fuzz/signature.c $(fuzz_driver)
 tests_fuzz_test_spec_SOURCES = tests/fuzz/spec.c $(fuzz_driver)
 tests_fuzz_test_text_SOURCES = tests/fuzz/text.c $(fuzz_driver)

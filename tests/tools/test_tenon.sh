@@ -340,7 +340,7 @@ is_str "$status" 2 "a report must be given"
 for ask in help --help -h; do
     tenon cpu $ask
     is_str "$status" 0 "tenon $ask succeeds"
-    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 20 \
+    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 21 \
         "it prints a line for each form of a command"
     is_empty "$(cat "$scratch/err")" "and nothing on stderr"
 done
