@@ -46,6 +46,11 @@ bench_compile_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_compile_LDADD = libtenon.la
 
+noinst_PROGRAMS += bench/frozen
+bench_frozen_SOURCES = bench/frozen.c bench/models.h bench/models.c
+bench_frozen_LDADD = libtenon.la
+EXTRA_DIST += bench/frozen.py
+
 noinst_PROGRAMS += bench/dist
 bench_dist_SOURCES = bench/dist.h bench/dist.c bench/dist_rank.c \
 	bench/models.h bench/models.c
@@ -87,7 +92,7 @@ endif
 EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compile.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/compare_layers.py \
 	bench/layers.tsv bench/optimizers.tsv bench/libtorch.cpp bench/memory.py bench/language.py bench/start_onnx.py bench/onnx.py bench/char_gpt.py bench/chart.awk
-dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.tsv \
+dist_manual_DATA += docs/scale.md docs/performance.md docs/performance.svg docs/performance.tsv \
 	docs/performance_layers.tsv
 
 dist_check_SCRIPTS += tests/test_bench.sh tests/test_sass.sh
