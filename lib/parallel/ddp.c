@@ -243,24 +243,6 @@ static const tn_object_class ddp_class = {.size = sizeof ddp_class,
                                           .bytes = sizeof(tn_ddp),
                                           .release = release};
 
-bool tn__ddp_is_listed(const tn_parameter_list *list, const tn_tensor *x)
-{
-    for (int i = 0; i < tn_parameters_count(list); i++)
-        if (tn_parameters_at(list, i) == x)
-            return true;
-    return false;
-}
-
-tn__ddp_entry *tn__ddp_add_entry(tn_ddp *ddp, tn_tensor *x, const char *name)
-{
-    tn__ddp_entry *e = &ddp->entry[ddp->entries];
-    *e = (tn__ddp_entry){.ddp = ddp, .tensor = tn_keep(x), .name = name,
-                         .numel = tn_tensor_numel(x), .arrived = INT_MAX};
-    ddp->order[ddp->entries] = ddp->entries;
-    ddp->entries++;
-    return e;
-}
-
 /* Fills the entries: parameters from the last to the first, then buffers. */
 static tn_status find_entries(tn_ddp *ddp, tn_module *net)
 {
