@@ -34,6 +34,11 @@ bench_memory_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_memory_LDADD = libtenon.la
 
+noinst_PROGRAMS += bench/ddp_peer
+bench_ddp_peer_SOURCES = bench/ddp_peer.c
+bench_ddp_peer_LDADD = libtenon-parallel.la libtenon.la
+EXTRA_DIST += bench/ddp_peer.py
+
 noinst_PROGRAMS += bench/compile
 bench_compile_SOURCES = bench/bench.h bench/bench.c bench/compile.c bench/peer.c \
 	bench/models.h bench/models.c bench/training.c bench/inference.c

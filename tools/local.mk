@@ -5,7 +5,7 @@ tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
 	tools/tenon_tokenize.c tools/tenon_tokenize.h \
 	tools/tenon_onnx.c tools/tenon_onnx.h \
 	tools/tenon_plot.c tools/tenon_plot.h \
-	tools/tenon_run.c tools/tenon_run.h \
+	tools/tenon_run.c tools/tenon_run_hosts.c tools/tenon_run.h \
 	tools/tenon_scale.c tools/tenon_scale.h \
 	tools/tenon_scale_model.c tools/tenon_scale_model.h \
 	tools/tenon_program.c tools/tenon_program.h \

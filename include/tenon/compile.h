@@ -63,6 +63,9 @@
  * tensor as an input. Memory of the program (tn_tensor_wrap) is never a constant.
  * Changes through tn_tensor_data are not seen: call tn_compiled_reset.
  *
+ * Several threads may run one frozen function at the same time. They share
+ * constants and prepared weights; each has temporary tensors of its own.
+ *
  * Threads: one thread at a time may run a compiled function; a second one gets
  * TN_ERR_STATE.
  */

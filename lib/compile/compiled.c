@@ -2,9 +2,11 @@
  * call's inputs, and replays it. */
 #include <compile/check.h>
 #include <compile/program.h>
+#include <compile/instance.h>
 
 #include <base/context.h>
 #include <base/error.h>
+#include <base/lock.h>
 #include <base/memory.h>
 #include <base/object.h>
 #include <base/options.h>
@@ -30,6 +32,7 @@ typedef struct plan {
      * later capture is compared with it. */
     tn__capture *reference;
     tn__replayed *program; /* owned; NULL until two captures were equal */
+    tn__instances instances; /* of a frozen function: instances of the program */
     /* Whether uses of input i are known to be of the input, because two captures
      * with other memory in its place were equal. Else the function may have
      * reached the same memory through its context, and a call with other memory
@@ -52,12 +55,19 @@ struct tn_compiled {
     bool fuse, freeze, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
+    /* Whether a thread runs the function alone. Replays of a frozen function may
+     * run at the same time: `replays` is how many do. The lock guards both, and
+     * in frozen functions also the rest while `running` is false. */
     _Atomic bool running;
+    int64_t replays;
+    tn__lock lock;
+    pthread_cond_t idle; /* running or replays has changed */
     tn_compiled_counts counts;
 };
 
 static void plan_free(plan *p)
 {
+    tn__instances_release(&p->instances);
     tn__capture_free(p->reference);
     tn__replayed_free(p->program);
     tn__free(p->key);
@@ -79,6 +89,8 @@ static void destroy(tn__object *object)
     free_plans(c);
     tn_drop(c->kept);
     tn__free(c->name);
+    tn__lock_destroy(&c->lock);
+    pthread_cond_destroy(&c->idle);
     tn__object_free(c, sizeof *c);
 }
 
@@ -134,6 +146,8 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
     if (!c)
         return NULL;
     tn__object_init(&c->object, &compiled_class);
+    tn__lock_init(&c->lock);
+    pthread_cond_init(&c->idle, NULL);
     c->fn = fn;
     c->context = context;
     c->plan_limit = o.plans;
@@ -186,13 +200,40 @@ static size_t make_key(const tn_device *device, tn_tensor *const *in,
     return n;
 }
 
+/* Returns the recording that decides whether a plan is for the present state of the
+ * optimizers that it steps; NULL if there is none yet. */
+static const tn__record *record_of(const plan *p)
+{
+    return p->program     ? p->program->capture->record
+           : p->reference ? p->reference->record
+                          : NULL;
+}
+
+/* Finds the plan of a key whose recording is current. A step that trains other
+ * parameters has a plan of its own. Frees the plans of the key that can never be
+ * current again. */
 static plan *find_plan(tn_compiled *c, const int64_t *key, size_t count)
 {
-    for (plan *p = c->plans; p; p = p->next)
-        if (p->key_count == count &&
-            memcmp(p->key, key, count * sizeof *key) == 0)
-            return p;
-    return NULL;
+    plan *found = NULL;
+    for (plan **at = &c->plans; *at && !found;) {
+        plan *p = *at;
+        const tn__record *record = record_of(p);
+        const bool same = p->key_count == count &&
+                          memcmp(p->key, key, count * sizeof *key) == 0;
+        if (same && (!record || tn__record_is_current(record))) {
+            found = p;
+        } else if (same && tn__record_is_over(record)) {
+            *at = p->next;
+            c->last = c->last == p ? NULL : c->last;
+            plan_free(p);
+            if (tn__log_enabled(2))
+                tn__log(2, "%s: an optimizer has got other groups or another "
+                        "state: it is captured again", c->name);
+        } else {
+            at = &p->next;
+        }
+    }
+    return found;
 }
 
 /* Says in the log which guard made a new capture necessary. */
@@ -210,8 +251,10 @@ static void log_miss(const tn_compiled *c, const int64_t *key)
         at++;
     tn__log(2, "%s: no program fits, since the last one is for %s: it is "
             "captured again", c->name,
-            at < sizeof guard / sizeof *guard
-                ? guard[at]
+            at < sizeof guard / sizeof *guard ? guard[at]
+            : at == p->key_count && record_of(p) &&
+                    !tn__record_is_current(record_of(p))
+                ? "other trained parameters (tn_tensor_set_requires_grad)"
                 : "other dtypes, shapes or strides of its inputs");
 }
 
@@ -376,6 +419,7 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
     if (p->program &&
         (difference != TN__CAPTURES_EQUAL || !fixed_values_exist(p) ||
          !tn__record_is_current(p->program->capture->record))) {
+        tn__instances_release(&p->instances);
         tn__replayed_free(p->program);
         p->program = NULL;
     }
@@ -390,7 +434,13 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
         p->program = tn__replayed_make(
             capture, &(tn__replay_options){c->fuse, c->freeze, c->memory},
             c->name);
-        status = p->program ? TN_OK : tn_error_code();
+        status = p->program && (!c->freeze || tn__instances_open(&p->instances, p->program))
+                     ? TN_OK
+                     : tn_error_code();
+        if (status < 0) {
+            tn__replayed_free(p->program);
+            p->program = NULL;
+        }
     }
     if (status < 0)
         tn__clear_outputs(out, out_count);
@@ -412,6 +462,13 @@ static tn_status run_replayed(tn_compiled *c, plan *p, tn_tensor *const *in,
     return tn__replayed_run(p->program, in, out);
 }
 
+/* Whether a plan's program can be replayed with these inputs. */
+static bool is_ready(const plan *p, tn_tensor *const *in, int in_count)
+{
+    return p && p->program && inputs_are_known(p, in, in_count) &&
+           fixed_values_exist(p);
+}
+
 static tn_status run_plan(tn_compiled *c, tn_device *device,
                           tn_tensor *const *in, int in_count, tn_tensor **out,
                           int out_count)
@@ -430,11 +487,91 @@ static tn_status run_plan(tn_compiled *c, tn_device *device,
         return TN_ERR_MEMORY;
     p->used = c->counts.calls + 1;
     c->last = p;
-    return p->program && inputs_are_known(p, in, in_count) &&
-                   fixed_values_exist(p) &&
-                   tn__record_is_current(p->program->capture->record)
+    return is_ready(p, in, in_count)
                ? run_replayed(c, p, in, in_count, out, out_count)
                : run_captured(c, p, device, in, in_count, out, out_count);
+}
+
+/* Replays a frozen function, at the same time as other threads, if its program is
+ * ready for these inputs. Returns 1 if it did, 0 if the function has to run alone, or
+ * a negative status. The caller holds the lock, which is released during the
+ * replay. */
+static int replay_shared(tn_compiled *c, tn_device *device,
+                         tn_tensor *const *in, int in_count, tn_tensor **out,
+                         int out_count)
+{
+    int64_t key[MAX_KEY];
+    if (!c->freeze || c->off || c->check_every || tn_anomaly_mode())
+        return 0;
+    plan *p = find_plan(c, key, make_key(device, in, in_count, out_count, key));
+    if (!is_ready(p, in, in_count) || !tn__replayed_is_shared(p->program))
+        return 0;
+    tn__replayed *instance = tn__instance_take(&p->instances);
+    if (!instance)
+        return tn_error_code();
+    p->used = ++c->counts.calls;
+    c->counts.replays++;
+    c->last = p;
+    c->replays++;
+    tn__lock_give(&c->lock);
+    tn_status status = check_aliases(c, p, in, in_count);
+    status = status < 0 ? status : tn__replayed_run(instance, in, out);
+    tn__lock_take(&c->lock);
+    tn__instance_give(&p->instances, instance);
+    c->counts.calls -= status < 0;
+    c->replays--;
+    pthread_cond_broadcast(&c->idle);
+    return status < 0 ? status : 1;
+}
+
+/* Whether a call waits for those of other threads. The function may call itself,
+ * which is an error: then it cannot wait. */
+static bool waits(const tn_compiled *c)
+{
+    return c->freeze && !c->off && !tn__me.recording;
+}
+
+/* Begins to run alone: waits for the replays of a frozen function. Returns false if
+ * the function runs in another thread, or in this one. */
+static bool begin_alone(tn_compiled *c)
+{
+    while (waits(c) && (c->running || c->replays))
+        tn__lock_wait(&c->lock, &c->idle);
+    return !c->replays && !atomic_exchange(&c->running, true);
+}
+
+static void end_alone(tn_compiled *c)
+{
+    tn__lock_take(&c->lock);
+    atomic_store(&c->running, false);
+    pthread_cond_broadcast(&c->idle);
+    tn__lock_give(&c->lock);
+}
+
+/* Runs the function, with in and out that do not overlap. */
+static tn_status run(tn_compiled *c, tn_device *device, tn_tensor *const *in,
+                     int in_count, tn_tensor **out, int out_count)
+{
+    tn__lock_take(&c->lock);
+    while (waits(c) && c->running)
+        tn__lock_wait(&c->lock, &c->idle);
+    int done = c->running ? 0
+                          : replay_shared(c, device, in, in_count, out,
+                                          out_count);
+    const bool alone = !done && begin_alone(c);
+    tn__lock_give(&c->lock);
+    if (done)
+        return done < 0 ? (tn_status)done : TN_OK;
+    if (!alone)
+        return tn__fail(TN_ERR_STATE, "compiled_run: {compiled} is already "
+                        "running in another thread: make one compiled "
+                        "function for each thread");
+    const tn_status status =
+        run_plan(c, device, in, in_count, out, out_count);
+    if (status >= 0)
+        c->counts.calls++;
+    end_alone(c);
+    return status;
 }
 
 /* ---- public -------------------------------------------------------------- */
@@ -483,10 +620,6 @@ tn_status tn_compiled_run(tn_compiled *c, tn_tensor *const *in, int in_count,
                           tn_tensor **out, int out_count)
 {
     tn_status status = check_run(c, in, in_count, out, out_count);
-    if (status >= 0 && atomic_exchange(&c->running, true))
-        status = tn__fail(TN_ERR_STATE, "compiled_run: {compiled} is already "
-                          "running in another thread: make one compiled "
-                          "function for each thread");
     if (status < 0) {
         if (out && out_count <= TN_COMPILE_MAX_OUTPUTS)
             tn__clear_outputs(out, out_count);
@@ -500,12 +633,9 @@ tn_status tn_compiled_run(tn_compiled *c, tn_tensor *const *in, int in_count,
     tn__clear_outputs(out, out_count);
     tn__ref(c); /* the function may drop it */
     const bool grad_mode = tn_grad_mode_set(tn_grad_mode() && !c->freeze);
-    status = device ? run_plan(c, device, given, in_count, out, out_count)
+    status = device ? run(c, device, given, in_count, out, out_count)
                     : tn_error_code();
     tn_grad_mode_set(grad_mode);
-    if (status >= 0)
-        c->counts.calls++;
-    atomic_store(&c->running, false);
     tn__unref(c);
     return status;
 }
@@ -524,10 +654,13 @@ tn_status tn_compiled_reset(tn_compiled *c)
         return TN_ERR_STATE;
     if (!tn__object_check(c, &compiled_class, "compiled_reset", "compiled"))
         return tn_error_code();
-    if (atomic_exchange(&c->running, true))
+    tn__lock_take(&c->lock);
+    const bool alone = begin_alone(c);
+    tn__lock_give(&c->lock);
+    if (!alone)
         return tn__fail(TN_ERR_STATE, "compiled_reset: {compiled} is running");
     free_plans(c);
-    atomic_store(&c->running, false);
+    end_alone(c);
     return TN_OK;
 }
 

@@ -13,6 +13,7 @@ libtenon_la_SOURCES += \
 	lib/compile/arena.c lib/compile/arena.h \
 	lib/compile/list.c lib/compile/list.h \
 	lib/compile/freeze.h lib/compile/constants.c lib/compile/prepare.c \
+	lib/compile/instance.h lib/compile/instance.c \
 	lib/compile/program.c lib/compile/program.h \
 	lib/compile/check.c lib/compile/check.h \
 	lib/compile/report.c lib/compile/report.h

@@ -166,6 +166,8 @@ static bool make_arena(building *b)
     if (!p->arena)
         return false;
     assert(!tn__arena_overlaps(b->life, b->capture->value_count));
+    p->base = (tn__arena_base){p->arena->storage->block->buffer,
+                               (int64_t)p->arena->storage->block->offset};
     for (size_t i = 0; i < b->place_count; i++) {
         const tn__move *m = &b->place[i];
         const tn__block *block = p->arena->storage->block;
@@ -278,7 +280,8 @@ tn__replayed *tn__replayed_make(tn__capture *capture,
                   .life = tn__calloc(capture->value_count + 1, sizeof *b.life)};
     b.last = &b.first;
     if (b.program)
-        b.program->capture = capture;
+        *b.program = (tn__replayed){.capture = capture,
+                                    .record = capture->record};
     tn__replayed *made = finish(&b, options, name);
     if (!made && b.program)
         tn__replayed_free(b.program);
@@ -385,7 +388,7 @@ tn_status tn__replayed_run(tn__replayed *p, tn_tensor *const *in,
     bool done = make_outputs(p, made);
     if (done) {
         move_operands(p, in, made);
-        done = tn__record_run(p->capture->record, draw) >= 0;
+        done = tn__record_run(p->record, draw) >= 0;
     }
     for (size_t i = 0; i < p->written_count; i++) {
         const tn__captured_value *value = &p->capture->value[p->written[i]];

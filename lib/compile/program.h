@@ -13,9 +13,16 @@ typedef struct tn__move {
     int64_t from; /* where element 0 is, in bytes from the value's origin */
 } tn__move;
 
+typedef struct tn__arena_base {
+    const tn_buffer *buffer;
+    int64_t offset; /* in bytes */
+} tn__arena_base;
+
 typedef struct tn__replayed {
     tn__capture *capture; /* owned; its record has the fused commands. step[] and
                            * use[] are not used any more */
+    tn__record *record;   /* the commands that a replay submits: the record of the
+                           * capture, or, in an instance, a copy */
     tn__move *move;       /* owned array, as the next ones */
     size_t move_count, move_room;
     uint32_t *written;    /* the external values and the inputs that the program
@@ -25,6 +32,7 @@ typedef struct tn__replayed {
                            * anew. Their member `index` is the index here */
     size_t output_count;
     tn_tensor *arena;     /* one reference; NULL if there are no temporaries */
+    tn__arena_base base;  /* where the arena is that the commands use */
     tn__constants constants;
     tn__prepared_weights prepared;
     int64_t recorded, launches;
@@ -47,6 +55,17 @@ tn__replayed *tn__replayed_make(tn__capture *capture,
                                 const tn__replay_options *options,
                                 const char *name);
 void tn__replayed_free(tn__replayed *program);
+
+/* Returns an instance of a program, for another thread: it has commands and an
+ * arena of its own, and shares constants, prepared weights and everything else with
+ * the program, which must live longer. Without `arena` it cannot run, but instances
+ * can be made of it. The program, which may be an instance, does not run
+ * meanwhile. Returns NULL with the error recorded if memory runs out. */
+tn__replayed *tn__replayed_instance(const tn__replayed *program, bool arena);
+void tn__instance_free(tn__replayed *instance);
+/* Returns whether instances of a program may run at the same time: it writes
+ * nothing but its outputs and its arena. */
+bool tn__replayed_is_shared(const tn__replayed *program);
 
 /* Runs the program. The inputs have the dtypes, shapes and strides of those of
  * the capture. Stores new outputs in out[], owned by the open scope; on failure

@@ -250,6 +250,49 @@ tn__command *tn__command_launch(const tn_program *program, tn_built *built,
     return command;
 }
 
+static tn__command *copy_one(const tn__command *from)
+{
+    tn__command *to =
+        from->kind == TN__WORK_LAUNCH
+            ? tn__command_launch(from->program, from->built, &from->args.launch,
+                                 from->what)
+            : command_make(from->kind, from->what, 0);
+    if (!to)
+        return NULL;
+    if (from->kind != TN__WORK_LAUNCH)
+        to->args = from->args;
+    to->path = from->path;
+    to->draw = from->draw;
+    to->draw_at = from->draw_at;
+    to->late_count = from->late_count;
+    memcpy(to->late, from->late, sizeof to->late);
+    to->moves = from->moves;
+    if (!from->after)
+        return to;
+    tn__command *after = copy_one(from->after);
+    if (!after) {
+        tn__free(to);
+        return NULL;
+    }
+    tn__command_join(to, after, from->epilogue.kind, from->epilogue.operand,
+                     from->epilogue.of);
+    return to;
+}
+
+tn__command *tn__command_copy(const tn__command *command)
+{
+    tn__command *first = NULL, **last = &first;
+    for (; command; command = command->with) {
+        *last = copy_one(command);
+        if (!*last) {
+            tn__command_free(first);
+            return NULL;
+        }
+        last = &(*last)->with;
+    }
+    return first;
+}
+
 void tn__command_free(tn__command *command)
 {
     for (tn__command *next; command; command = next) {

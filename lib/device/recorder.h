@@ -24,6 +24,7 @@ typedef struct tn__host_calls {
     int64_t (*version)(const void *object);
     tn_status (*advance)(void *object);
     void (*take_back)(void *object);
+    bool returns;
 } tn__host_calls;
 
 typedef struct tn__record {
@@ -103,6 +104,8 @@ void tn__record_free(tn__record *record);
 int tn__record_host(void *object, const tn__host_calls *call);
 /* Returns whether the host parts of a record are current. */
 bool tn__record_is_current(const tn__record *record);
+/* Returns whether they can never be current again. */
+bool tn__record_is_over(const tn__record *record);
 /* Undoes the last `advance` of each host part. */
 void tn__record_take_back(const tn__record *record);
 
@@ -150,6 +153,10 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
  * a recording. */
 tn__command *tn__command_launch(const tn_program *program, tn_built *built,
                                 const tn_launch *launch, const char *what);
+/* Returns a copy of a command with its epilogue and the launches of its list, which
+ * the device has not prepared. The caller owns it. NULL with the error recorded if
+ * memory runs out. */
+tn__command *tn__command_copy(const tn__command *command);
 /* Frees a command that has not been prepared, its epilogue, and the launches of
  * its list. The command may be NULL. */
 void tn__command_free(tn__command *command);

@@ -215,7 +215,7 @@ static tn_status check_whole(const tn_sharded *s, const tn__saved_whole *w)
     int64_t at = 0;
     const tn__tiling tiling =
         tn__regions_tile(region, (size_t)w->count,
-                         tn__shape_numel(first->ndim, first->shape), &at);
+                         tn__sizes_numel(first->ndim, first->shape), &at);
     free(region);
     if (tiling == TN__TILING_NO_MEMORY)
         return no_memory();
@@ -239,7 +239,7 @@ static tn_status find_wholes(tn_sharded *s)
         }
         if (check_whole(s, w) < 0)
             return tn_error_code();
-        w->bytes = tn__shape_numel(w->piece->ndim, w->piece->shape) *
+        w->bytes = tn__sizes_numel(w->piece->ndim, w->piece->shape) *
                    (int64_t)tn_dtype_bytes(w->piece->dtype);
     }
     return TN_OK;
@@ -376,7 +376,7 @@ int tn_sharded_piece_text(const tn_sharded *s, const char *name, int i,
     bool rows = !p->flat && r->ndim > 0;
     for (int d = 1; d < r->ndim; d++)
         rows = rows && r->extent[d] == r->shape[d];
-    if (numel == tn__shape_numel(p->ndim, p->shape))
+    if (numel == tn__sizes_numel(p->ndim, p->shape))
         snprintf(what, sizeof what, "all");
     else if (p->flat || rows)
         snprintf(what, sizeof what, "%s %" PRId64 " to %" PRId64,

@@ -131,7 +131,7 @@ static void add_state_piece(const tn_piece *piece, void *context)
     for (int i = 0; i < region.ndim; i++)
         p->record.offset[i] = region.offset[i];
     p->record.whole = !piece->flat && tn__region_numel(&region) ==
-                                          tn__shape_numel(piece->ndim,
+                                          tn__sizes_numel(piece->ndim,
                                                           piece->shape);
 }
 

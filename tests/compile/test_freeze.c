@@ -3,6 +3,8 @@
  * constants only, and see each change of a constant. */
 #include <tenon/tenon.h>
 
+#include <pthread.h>
+
 #include "../tap.h"
 
 static bool same_bits(tn_tensor *x, tn_tensor *y)
@@ -305,6 +307,61 @@ static void test_step(void)
     ok(same, "a step of an optimizer is seen");
 }
 
+/* ---- several threads ------------------------------------------------------ */
+
+enum { THREADS = 4, ROUNDS = 20, KINDS = 2 };
+
+typedef struct caller {
+    tn_compiled *frozen;
+    tn_tensor *in[KINDS], *want[KINDS];
+    int failed;
+} caller;
+
+static void *call_often(void *context)
+{
+    caller *t = context;
+    for (int i = 0; i < ROUNDS; i++) {
+        tn_scope *scope = tn_scope_open();
+        tn_tensor *y = NULL;
+        tn_compiled_run(t->frozen, &t->in[i % KINDS], 1, &y, 1);
+        t->failed += !y || !same_bits(y, t->want[i % KINDS]);
+        tn_scope_close(scope);
+    }
+    t->failed += tn_error() != NULL;
+    return NULL;
+}
+
+/* Two shapes, of which one is captured while the threads run. */
+static void test_threads(tn_module *net, int64_t size)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_module_eval(net);
+    tn_compiled *frozen = tn_freeze(net, tn_randn(tn_dims(1, 3, size, size)));
+    pthread_t thread[THREADS];
+    caller t[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        t[i] = (caller){.frozen = frozen};
+        for (int k = 0; k < KINDS; k++) {
+            t[i].in[k] = tn_randn(tn_dims(1 + k, 3, size, size));
+            TN_NO_GRAD t[i].want[k] = tn_forward(net, t[i].in[k]);
+        }
+    }
+    const int64_t bytes = counts_of(frozen).prepared_bytes;
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&thread[i], NULL, call_often, &t[i]))
+            return;
+    int failed = 0;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        failed += t[i].failed;
+    }
+    const tn_compiled_counts counts = counts_of(frozen);
+    is_int(failed, 0, "threads get the bits of eager from one frozen function");
+    is_int(counts.calls, 2 + THREADS * ROUNDS, "all calls are counted");
+    ok(counts.plans == 2 && bytes >= 0, "two programs stand for all");
+    tn_scope_close(scope);
+}
+
 int main(void)
 {
     plan_later();
@@ -324,6 +381,7 @@ int main(void)
                                        .activation = "gelu", .dropout = 0,
                                        .batch_first = true),
              tn_dims(1, 12, 32));
+    test_threads(resnet(), 32);
     tn_scope_close(scope);
     return done_testing();
 }

@@ -10,6 +10,7 @@
 static tn_group *world;
 static tn_tensor *x;
 static tn_module *net;
+static tn_device *device;
 
 /* ---- NULL and other kinds ------------------------------------------------- */
 
@@ -47,6 +48,23 @@ static void check_bad(void *bad)
     REFUSES("work_wait", tn_work_wait(bad), < 0);
     REFUSES("ddp_next", tn_ddp_next(bad), == false);
     REFUSES("ddp_note", tn_ddp_note(bad, x), < 0);
+    REFUSES("ddp_weigh", tn_ddp_weigh(bad, 1), < 0);
+    REFUSES("ddp_join", tn_ddp_join(bad, true), == false);
+    REFUSES("data_parallel", tn_data_parallel(bad, &device, 1), == NULL);
+    tn_optim *optim = tn_optim_sgd(tn_parameters(net), .lr = 1);
+    REFUSES("optim_sharded", tn_optim_sharded(bad, world), == NULL);
+    REFUSES("optim_sharded", tn_optim_sharded(optim, group), == NULL);
+    REFUSES("mesh_group", tn_mesh_group(bad, "dp"), == NULL);
+    REFUSES("mesh_coordinate", tn_mesh_coordinate(bad, "dp"), == -1);
+    REFUSES("mesh_size", tn_mesh_size(bad, "dp"), == 0);
+    if (bad)
+        REFUSES("mesh_new", tn_mesh_new(tn_dims(1), "dp", .group = bad), == NULL);
+    REFUSES("dist_nn_all_reduce", tn_dist_nn_all_reduce(x, group), == NULL);
+    REFUSES("dist_nn_reduce_scatter", tn_dist_nn_reduce_scatter(x, group),
+            == NULL);
+    REFUSES("dist_nn_all_gather", tn_dist_nn_all_gather(x, group), == NULL);
+    REFUSES("dist_nn_broadcast", tn_dist_nn_broadcast(x, 0, group), == NULL);
+    REFUSES("dist_nn_all_to_all", tn_dist_nn_all_to_all(x, group), == NULL);
     tn_tensor *tensor = bad == x ? (void *)net : bad;
     REFUSES("dist_all_reduce", tn_dist_all_reduce(tensor, world), < 0);
     REFUSES("dist_broadcast", tn_dist_broadcast(tensor, 0, world), < 0);
@@ -54,6 +72,9 @@ static void check_bad(void *bad)
     REFUSES("dist_all_gather", tn_dist_all_gather(tensor, world), == NULL);
     REFUSES("dist_all_to_all", tn_dist_all_to_all(tensor, world), == NULL);
     REFUSES("dist_send", tn_dist_send(tensor, 0, world), < 0);
+    REFUSES("dist_nn_all_reduce", tn_dist_nn_all_reduce(tensor, world), == NULL);
+    REFUSES("dist_nn_all_gather", tn_dist_nn_all_gather(tensor, world), == NULL);
+    REFUSES("dist_nn_broadcast", tn_dist_nn_broadcast(tensor, 0, world), == NULL);
     REFUSES("dist_recv", tn_dist_recv(tensor, 0, world), < 0);
     is_int(tn_group_rank(bad), -1, "no rank");
     is_int(tn_group_size(bad), 0, "no size");
@@ -82,6 +103,12 @@ static void check_pending(void)
     is_int(tn_dist_init(), TN_ERR_STATE, "dist_init");
     ok(!tn_dist_all_gather(x, world) && !tn_dist_reduce_scatter(x, world) &&
            !tn_dist_all_to_all(x, world) && !tn_group_split(world, 0) &&
+           !tn_dist_nn_all_reduce(x, world) && !tn_dist_nn_all_gather(x, world) &&
+           !tn_dist_nn_broadcast(x, 0, world) &&
+           !tn_dist_nn_reduce_scatter(x, world) &&
+           !tn_dist_nn_all_to_all(x, world) &&
+           !tn_mesh_new(tn_dims(1), "dp") &&
+           !tn_data_parallel(net, &device, 1) && !tn_ddp_new(net, world) &&
            !tn_dist_empty(tn_dims(2), world),
        "makers return NULL");
     is_str(tn_error(), "earlier", "the first message stays");
@@ -112,12 +139,37 @@ static void check_numbers(void)
     static const int64_t wide[] = {INT64_MIN + 1, -1, 65537, INT64_MAX};
     for (int i = 0; i < 4; i++) {
         REFUSES("ddp_new", tn_ddp_new(net, world, .shards = wide[i]), == NULL);
-        if (wide[i] < 1)
+        if (wide[i] < 1) {
             REFUSES("ddp_new", tn_ddp_new(net, world, .bucket_bytes = wide[i]),
                     == NULL);
+            REFUSES("optim_sharded",
+                    tn_optim_sharded(tn_optim_sgd(tn_parameters(net), .lr = 1),
+                                     world, .bucket_bytes = wide[i]), == NULL);
+        }
+        REFUSES("mesh_new", tn_mesh_new(tn_dims(wide[i] == -1 ? -2 : wide[i]), "dp"),
+                == NULL);
     }
     ok(tn_ddp_new(net, world, .bucket_bytes = INT64_MAX) != NULL,
        "one bucket for all");
+    ok(tn_optim_sharded(tn_optim_sgd(tn_parameters(net), .lr = 1), world,
+                        .bucket_bytes = INT64_MAX) != NULL, "one round for all");
+    REFUSES("ddp_new", tn_ddp_new(net, world, .reduce_dtype = TN_F32), == NULL);
+    REFUSES("ddp_new", tn_ddp_new(net, world, .buffers = "last"), == NULL);
+    tn_ddp *ddp = tn_ddp_new(net, world);
+    REFUSES("ddp_weigh", tn_ddp_weigh(ddp, 1), < 0);
+    ok(tn_ddp_next(ddp), "a shard");
+    REFUSES("ddp_weigh", tn_ddp_weigh(ddp, -1), < 0);
+    REFUSES("ddp_weigh", tn_ddp_weigh(ddp, NAN), < 0);
+    REFUSES("ddp_weigh", tn_ddp_weigh(ddp, INFINITY), < 0);
+    REFUSES("ddp_join", tn_ddp_join(ddp, true), == false);
+    is_int(tn_ddp_weigh(ddp, 0), TN_OK, "no weight");
+    tn_backward(tn_sum(tn_forward(net, tn_ones(tn_dims(1, 2)))));
+    REFUSES("ddp_weigh", tn_ddp_weigh(ddp, 1), < 0);
+    ok(!tn_ddp_next(ddp) && !tn_error() &&
+           !tn_tensor_grad(tn_module_parameter(net, "weight")) &&
+           isnan(tn_ddp_loss(ddp)), "a step in which no shard counts");
+    ok(!tn_ddp_join(ddp, false) && tn_ddp_join(ddp, true) && !tn_error(),
+       "alone, join returns its argument");
 }
 
 /* Options of a job. Each is refused before a job is opened. */
@@ -165,6 +217,7 @@ int main(void)
     world = tn_dist_world();
     x = tn_ones(tn_dims(4));
     net = tn_nn_linear(2, 2);
+    device = tn_device_current();
     check_bad(NULL);
     check_bad(x);
     check_pending();

@@ -127,6 +127,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_module_call_p &begun
 #define PLAUSIBLE_tn_parameter_list_p tn_parameters(linear)
 #define PLAUSIBLE_tn_optim_p optim
+#define PLAUSIBLE_tn_optim_range_p (&(tn_optim_range){0, 1})
 #define PLAUSIBLE_tn_schedule_p schedule
 #define PLAUSIBLE_tn_schedule_p_p schedules
 #define PLAUSIBLE_tn_distribution_p distribution
@@ -154,6 +155,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_compile_fn recomputed
 #define PLAUSIBLE_tn_compiled_p tn_compile(recomputed, NULL)
 #define PLAUSIBLE_function_release NULL
+#define PLAUSIBLE_function_after NULL
 #define PLAUSIBLE_function_metadata NULL
 
 /* ---- drawing arguments --------------------------------------------------- */
