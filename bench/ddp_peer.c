@@ -14,11 +14,12 @@
 
 enum { STEPS = 5, ROWS = 6, CLASSES = 4 };
 
-/* Batch statistics are those of a rank, in both. */
+/* Batch statistics are those of a rank, in both. A bias before them would have a
+ * gradient of rounding errors alone. */
 static tn_module *network(void)
 {
     return tn_nn_sequential(
-        tn_nn_conv2d(2, 6, 3), tn_nn_batch_norm2d(6), tn_nn_tanh(),
+        tn_nn_conv2d(2, 6, 3, .bias = false), tn_nn_batch_norm2d(6), tn_nn_tanh(),
         tn_nn_flatten(), tn_nn_linear(6 * 4 * 4, 16), tn_nn_layer_norm(tn_dims(16)),
         tn_nn_gelu(), tn_nn_linear(16, CLASSES));
 }

@@ -46,6 +46,11 @@ bench_compile_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_compile_LDADD = libtenon.la
 
+noinst_PROGRAMS += bench/frozen
+bench_frozen_SOURCES = bench/frozen.c bench/models.h bench/models.c
+bench_frozen_LDADD = libtenon.la
+EXTRA_DIST += bench/frozen.py
+
 noinst_PROGRAMS += bench/dist
 bench_dist_SOURCES = bench/dist.h bench/dist.c bench/dist_rank.c \
 	bench/models.h bench/models.c

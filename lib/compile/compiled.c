@@ -52,6 +52,7 @@ struct tn_compiled {
     char *name; /* owned */
     int64_t plan_limit, check_every;
     double memory;
+    uint64_t donate;
     bool fuse, freeze, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
@@ -155,6 +156,7 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
     c->fuse = o.fuse;
     c->freeze = o.freeze;
     c->memory = o.memory;
+    c->donate = o.donate;
     c->name = tn__strdup(o.name ? o.name : "compiled function");
     c->kept = o.keep ? tn_keep(o.keep) : NULL;
     if (!c->name || (o.keep && !c->kept) || read_mode(c) < 0) {
@@ -210,19 +212,26 @@ static const tn__record *record_of(const plan *p)
 }
 
 /* Finds the plan of a key whose recording is current. A step that trains other
- * parameters has a plan of its own. Frees the plans of the key that can never be
- * current again. */
-static plan *find_plan(tn_compiled *c, const int64_t *key, size_t count)
+ * parameters has a plan of its own. */
+static plan *find_plan(const tn_compiled *c, const int64_t *key, size_t count)
 {
-    plan *found = NULL;
-    for (plan **at = &c->plans; *at && !found;) {
+    for (plan *p = c->plans; p; p = p->next) {
+        const tn__record *record = record_of(p);
+        if (p->key_count == count &&
+            memcmp(p->key, key, count * sizeof *key) == 0 &&
+            (!record || tn__record_is_current(record)))
+            return p;
+    }
+    return NULL;
+}
+
+/* Frees the plans whose recording can never be current again. */
+static void free_old_plans(tn_compiled *c)
+{
+    for (plan **at = &c->plans; *at;) {
         plan *p = *at;
         const tn__record *record = record_of(p);
-        const bool same = p->key_count == count &&
-                          memcmp(p->key, key, count * sizeof *key) == 0;
-        if (same && (!record || tn__record_is_current(record))) {
-            found = p;
-        } else if (same && tn__record_is_over(record)) {
+        if (record && tn__record_is_over(record)) {
             *at = p->next;
             c->last = c->last == p ? NULL : c->last;
             plan_free(p);
@@ -233,7 +242,6 @@ static plan *find_plan(tn_compiled *c, const int64_t *key, size_t count)
             at = &p->next;
         }
     }
-    return found;
 }
 
 /* Says in the log which guard made a new capture necessary. */
@@ -281,6 +289,7 @@ static void evict(tn_compiled *c)
 static plan *add_plan(tn_compiled *c, const int64_t *key, size_t count)
 {
     log_miss(c, key);
+    free_old_plans(c);
     evict(c);
     plan *p = tn__calloc(1, sizeof *p);
     int64_t *own = p ? tn__alloc(count * sizeof *own) : NULL;
@@ -432,7 +441,8 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
         tn__capture_free(capture);
     } else {
         p->program = tn__replayed_make(
-            capture, &(tn__replay_options){c->fuse, c->freeze, c->memory},
+            capture,
+            &(tn__replay_options){c->fuse, c->freeze, c->memory, c->donate},
             c->name);
         status = p->program && (!c->freeze || tn__instances_open(&p->instances, p->program))
                      ? TN_OK
@@ -459,7 +469,7 @@ static tn_status run_replayed(tn_compiled *c, plan *p, tn_tensor *const *in,
         return tn__check_replay(c->name, p->program, p->reference, c->fn,
                                 c->context, in, in_count, out, out_count);
     }
-    return tn__replayed_run(p->program, in, out);
+    return tn__replayed_run(p->program, in, c->donate, out);
 }
 
 /* Whether a plan's program can be replayed with these inputs. */
@@ -515,7 +525,8 @@ static int replay_shared(tn_compiled *c, tn_device *device,
     c->replays++;
     tn__lock_give(&c->lock);
     tn_status status = check_aliases(c, p, in, in_count);
-    status = status < 0 ? status : tn__replayed_run(instance, in, out);
+    status = status < 0 ? status
+                        : tn__replayed_run(instance, in, c->donate, out);
     tn__lock_take(&c->lock);
     tn__instance_give(&p->instances, instance);
     c->counts.calls -= status < 0;
@@ -548,6 +559,14 @@ static void end_alone(tn_compiled *c)
     tn__lock_give(&c->lock);
 }
 
+/* Takes the memory of donated inputs away. */
+static void use_up(const tn_compiled *c, tn_tensor *const *in, int in_count)
+{
+    for (int i = 0; i < in_count; i++)
+        if (c->donate >> i & 1 && tn__tensor_is_live(in[i]))
+            tn__tensor_use_up(in[i]);
+}
+
 /* Runs the function, with in and out that do not overlap. */
 static tn_status run(tn_compiled *c, tn_device *device, tn_tensor *const *in,
                      int in_count, tn_tensor **out, int out_count)
@@ -560,8 +579,10 @@ static tn_status run(tn_compiled *c, tn_device *device, tn_tensor *const *in,
                                           out_count);
     const bool alone = !done && begin_alone(c);
     tn__lock_give(&c->lock);
-    if (done)
+    if (done) {
+        use_up(c, in, in_count);
         return done < 0 ? (tn_status)done : TN_OK;
+    }
     if (!alone)
         return tn__fail(TN_ERR_STATE, "compiled_run: {compiled} is already "
                         "running in another thread: make one compiled "
@@ -570,6 +591,7 @@ static tn_status run(tn_compiled *c, tn_device *device, tn_tensor *const *in,
         run_plan(c, device, in, in_count, out, out_count);
     if (status >= 0)
         c->counts.calls++;
+    use_up(c, in, in_count);
     end_alone(c);
     return status;
 }
@@ -608,6 +630,15 @@ static tn_status check_run(const tn_compiled *c, tn_tensor *const *in,
                             "gradient, which a replay would not record: call "
                             "within TN_NO_GRAD, or let the function use the "
                             "tensor through its context", i);
+    }
+    for (int i = 0; i < in_count; i++) {
+        bool alone = atomic_load(&in[i]->storage->references) == 1;
+        for (int k = 0; k < in_count && alone; k++)
+            alone = k == i || in[k]->storage != in[i]->storage;
+        if (c->donate >> i & 1 && !alone)
+            return tn__fail(TN_ERR_STATE, "compiled_run: {in}[%d] is donated, but "
+                            "other tensors use its memory: drop them, or donate "
+                            "a copy (tn_clone)", i);
     }
     if (tn__me.recording)
         return tn__fail(TN_ERR_STATE, "compiled_run: work is being recorded: "

@@ -89,9 +89,13 @@ void tn__control_row(tn__control *c, const tn__control_group *g, tn__wire *m)
 static void announce(tn__control *c, const tn__control_group *g, uint64_t sequence,
                      uint64_t check, bool surprise)
 {
-    tn__wire m = {.type = TN__ANNOUNCE, .state = surprise, .rank = c->rank,
-                  .to = -1, .group = g->id, .sequence = sequence, .check = check,
-                  .value = (uint64_t)g->size};
+    tn__wire m;
+    tn__control_row(c, g, &m); /* rank 0 sees the position early, too */
+    m.type = TN__ANNOUNCE;
+    m.state = surprise;
+    m.sequence = sequence;
+    m.check = check;
+    m.value = (uint64_t)g->size;
     tn__control_up(c, &m);
 }
 
@@ -465,11 +469,12 @@ tn_status tn__control_join(tn__control *c, tn__address *address, uint64_t deadli
         return tn_error_code();
     sigset_t all, before;
     sigfillset(&all);
-    c->runs = true;
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_mutex_lock(&c->lock);
     int error = pthread_create(&c->thread, NULL, run, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     c->runs = !error;
+    pthread_mutex_unlock(&c->lock);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error ? tn_error_set(TN_ERR_MEMORY, "dist_init: cannot start a thread: "
                                 "%s", strerror(error))
                  : TN_OK;

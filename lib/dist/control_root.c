@@ -205,7 +205,7 @@ static void take_row(tn__root *root, const tn__wire *m)
 {
     tn_comm_peer *row = &root->row[m->rank];
     root->row_group[m->rank] = m->group;
-    row->sequence = m->sequence;
+    row->sequence = m->sequence + (m->type == TN__ANNOUNCE);
     row->check = m->check;
     row->record_bytes = m->record_bytes;
     memcpy(row->record, m->record, sizeof row->record);
@@ -232,6 +232,7 @@ void tn__root_take(tn__control *c, const tn__wire *m)
             show_rows(c);
         break;
     case TN__ANNOUNCE:
+        take_row(root, m);
         if (!c->verdict)
             take_announcement(c, m);
         break;

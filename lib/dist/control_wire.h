@@ -17,7 +17,7 @@ enum {
     TN__BEAT = 3,     /* up: the rank is alive; record, position */
     TN__ANNOUNCE = 4, /* up: the rank wants to begin (group, sequence, check);
                          value is the group's size, state 1 if the step did not
-                         repeat */
+                         repeat; record, position as in a row */
     TN__RECALL = 5,   /* down: announce (group, sequence) in any case */
     TN__GO = 6,       /* down: all ranks agree on (group, sequence) */
     TN__DIFFER = 7,   /* down: they do not */

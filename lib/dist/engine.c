@@ -72,6 +72,22 @@ static bool find_file(const char *name, char *path, size_t room)
 #endif
 }
 
+/* "mpi" is the engine for the implementation of MPI that has started this
+ * process. Returns its name, or NULL if none has. */
+static const char *name_of_mpi(void)
+{
+    static const char *const variable[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
+                                           "PMI_RANK", "PMI_FD", "PMI_PORT"};
+    for (int i = 0; i < 5; i++)
+        if (secure_getenv(variable[i]))
+            return i < 2 ? "openmpi" : "mpich";
+    fail(TN_ERR_PLUGIN, "mpi: no mpirun has started this process%s",
+         secure_getenv("SLURM_PROCID")
+             ? "; give srun the option --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH)"
+             : "");
+    return NULL;
+}
+
 /* Returns the table with NULL for the slots that it does not have. The copies are
  * as long as the plugins: until the process ends. */
 static const tn_comm_plugin *complete(const tn_comm_plugin *table)
@@ -100,9 +116,14 @@ static const tn_comm_plugin *load(const char *name)
                                       .abi_minor = TN_COMM_ABI_MINOR,
                                       .fail = fail};
     char path[PATH_MAX + 300];
+    const bool mpi = !strcmp(name, "mpi");
+    if (mpi && !(name = name_of_mpi()))
+        return NULL;
     if (!find_file(name, path, sizeof path)) {
         fail(TN_ERR_PLUGIN, "there is no engine %s: no file comm_%s.so in the "
-             "plugin folders (TENON_PLUGIN_PATH)", name, name);
+             "plugin folders (TENON_PLUGIN_PATH)%s%s%s", name, name,
+             mpi ? "; install lib" : "", mpi ? name : "",
+             mpi ? "-dev and build Tenon again (configure --with-mpi)" : "");
         return NULL;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -5,6 +5,7 @@
 #include <dist/dist.h>
 
 #include <sched.h>
+#include <time.h>
 
 /* A message to come: HEAD is the receiver that waits for the check. */
 enum { WAITS, HEAD, RUNS };
@@ -177,9 +178,10 @@ static bool help(const tn_work *waiting)
 
 tn_status tn__dist_gate_wait(tn_work *work, uint64_t timeout_ns, uint32_t *done)
 {
+    enum { YIELDS = 200 };
     tn__control *control = tn__dist_job_open->control;
     const uint64_t end = tn__dist_now() + timeout_ns;
-    for (;;) {
+    for (int tries = 0;; tries++) {
         const uint64_t now = tn__dist_now(), left = end > now ? end - now : 0;
         if (is_over(work->group))
             return TN_ERR_STATE;
@@ -199,7 +201,9 @@ tn_status tn__dist_gate_wait(tn_work *work, uint64_t timeout_ns, uint32_t *done)
             return TN_OK;
         if (work->phase == WAITS)
             tn__control_wait(control, help(work) ? 50000 : left);
-        else
+        else if (tries < YIELDS)
             sched_yield();
+        else /* who computes needs the processor */
+            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
     }
 }

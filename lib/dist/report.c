@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SILENT_NS = 1000000000 }; /* without a heartbeat */
+
 typedef struct text {
     char at[TN_COMM_TEXT];
     size_t used;
@@ -68,7 +70,7 @@ static void say_place(text *t, const tn_comm_peer *peer)
         say(t, "has ended");
     else if (peer->life == TN_COMM_CLOSED)
         say(t, "has left the job");
-    else if (peer->silent_ns > 1000000000u)
+    else if (peer->silent_ns > SILENT_NS)
         say(t, "is silent for %.1f s", (double)peer->silent_ns * 1e-9);
     else
         say(t, "is alive");
@@ -155,7 +157,10 @@ static void say_missing(text *t, const tn_group *group,
     if (!unknown)
         say(t, "; %d of %d ranks are there", (int)count, (int)group->count);
     for (int32_t r = 0; r < group->count; r++) {
-        if (there[r] || r == named || !is_known(&peer[r]))
+        /* A rank may have begun, and then be stopped or out of reach. */
+        const bool silent = r != group->rank && is_known(&peer[r]) &&
+                            peer[r].silent_ns > SILENT_NS;
+        if ((there[r] && !silent) || r == named || !is_known(&peer[r]))
             continue;
         if (++listed > 8) {
             say(t, "; and more");

@@ -298,13 +298,13 @@ static tn_status start_current(tn_work *work, const tn__dist_call *call,
         .record_bytes = sizeof work->record,
     };
     tn_status status = TN_OK;
+    tn__board_publish(work, false);
     if (gated)
         tn__dist_gate_add(work);
     else
         status = engine->start(work->group->comm, &work->args, &work->request);
     tn__dist_job_open->staged += !!work->host_in +
                                  (work->host_out != work->host_in);
-    tn__board_publish(work, false);
     return status;
 }
 

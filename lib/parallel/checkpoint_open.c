@@ -94,8 +94,6 @@ static tn_status open_file(tn_sharded *s, int i, const char *path,
 
 static tn_status open_files(tn_sharded *s, bool folder)
 {
-    if (folder && tn__sharded_read_complete(s->path, &s->complete, call) < 0)
-        return tn_error_code();
     const size_t count = folder ? s->complete.count : 1;
     s->file = calloc(count, sizeof *s->file);
     s->records = calloc(count, sizeof *s->records);
@@ -245,6 +243,24 @@ static tn_status find_wholes(tn_sharded *s)
     return TN_OK;
 }
 
+/* complete is NULL for a single file. */
+tn_sharded *tn__sharded_open_files(const char *path, tn__complete *complete)
+{
+    tn_sharded *s = tn_object_new(&sharded_class, 0);
+    if (s && complete)
+        s->complete = *complete;
+    else if (complete)
+        tn__complete_release(complete);
+    if (!s)
+        return NULL;
+    s->path = strdup(path);
+    if (!s->path)
+        no_memory();
+    const bool good = s->path && open_files(s, complete != NULL) == TN_OK &&
+                      add_pieces(s) == TN_OK && find_wholes(s) == TN_OK;
+    return good ? s : NULL;
+}
+
 tn_sharded *tn_sharded_open(const char *path)
 {
     if (tn_error())
@@ -254,18 +270,19 @@ tn_sharded *tn_sharded_open(const char *path)
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
-    tn_sharded *s = tn_object_new(&sharded_class, 0);
+    tn_sharded *s = NULL;
+    tn__complete complete;
     char found[PATH_MAX];
-    const int kind = s ? tn__sharded_resolve(path, found, call) : -1;
+    const int kind = tn__sharded_resolve(path, found, call);
     if (kind == 0)
         tn_error_set(TN_ERR_IO, "%s: %s: no complete checkpoint is there", call,
                      path);
-    bool good = kind > 0;
-    if (good && !(s->path = strdup(found)))
-        good = no_memory() == TN_OK;
-    good = good && open_files(s, kind == 1) == TN_OK && add_pieces(s) == TN_OK &&
-           find_wholes(s) == TN_OK;
-    return tn_scope_result(scope, good ? s : NULL);
+    else if (kind == 2)
+        s = tn__sharded_open_files(found, NULL);
+    else if (kind == 1 &&
+             tn__sharded_read_complete(found, &complete, call) == TN_OK)
+        s = tn__sharded_open_files(found, &complete);
+    return tn_scope_result(scope, s);
 }
 
 /* ---- attributes ----------------------------------------------------------- */

@@ -356,7 +356,6 @@ static tn_status agree_on_parts(saving *s)
     return status;
 }
 
-/* Rank 0 sees all files, so the folder is the same one everywhere. */
 static tn_status write_complete(saving *s)
 {
     tn__complete c = {.step = s->checkpoint->step, .serial = s->all[0].serial,

@@ -2,14 +2,14 @@
  * the ranks in which neighbours are added first. The shape of the tree depends
  * on the number of ranks alone, so the bits do not depend on the size of the
  * message, nor on how it is cut. */
-#include "local.h"
+#include "sum.h"
 
 #include <fenv.h>
 #include <string.h>
 
 enum { BLOCK = 1024 }; /* elements at a time: 4 KB of float32, which stay in the
                           L1 cache for all levels of the tree */
-enum { LEVELS = 9 };   /* 2 to the power 8 is LOCAL_MAX_RANKS */
+enum { LEVELS = 13 };  /* 2 to the power 12 is LOCAL_MOST_SOURCES */
 
 /* ---- half types ----------------------------------------------------------- */
 

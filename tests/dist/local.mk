@@ -37,7 +37,15 @@ tests_dist_test_mesh_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
 check_PROGRAMS += tests/dist/test_data_parallel
 tests_dist_test_data_parallel_SOURCES = tests/dist/test_data_parallel.c
 tests_dist_test_data_parallel_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
-dist_check_SCRIPTS += tests/dist/test_run.sh tests/dist/test_network.sh
+dist_check_SCRIPTS += tests/dist/test_run.sh tests/dist/test_network.sh \
+	tests/dist/test_checkpoint.sh tests/dist/test_mpi.sh tests/dist/namespaces.sh
+# What namespaces.sh builds and starts.
+EXTRA_PROGRAMS += tests/dist/wire tests/dist/link
+tests_dist_wire_SOURCES = tests/dist/wire.c
+tests_dist_wire_LDADD =
+tests_dist_link_SOURCES = tests/dist/link.c
+tests_dist_link_LDADD = libtenon-parallel.la libtenon.la $(TN_LIBS)
+CLEANFILES += tests/dist/wire tests/dist/link
 EXTRA_DIST += tests/dist/README.md
 check_LTLIBRARIES += comm_mute.la
 comm_mute_la_SOURCES = tests/dist/engine_mute.c

@@ -193,6 +193,78 @@ static void check_init(void)
     ok(!tn_error(), "closing no job is allowed");
 }
 
+/* Variables "A=1 B=2": dist_init fails with these words. */
+static void check_variables(const char *variables, const char *words)
+{
+    char copy[512], *rest = NULL;
+    snprintf(copy, sizeof copy, "%s", variables);
+    for (char *v = strtok_r(copy, " ", &rest); v; v = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(v, '=');
+        *value = 0;
+        setenv(v, value + 1, 1);
+    }
+    tn_error_clear();
+    const bool refused = tn_dist_init() == TN_ERR_ARGUMENT;
+    if (!ok(refused && tn_error() && strstr(tn_error(), words), "%s: %s",
+            variables, words))
+        note("%s", tn_error() ? tn_error() : "no error");
+    tn_error_clear();
+    tn_dist_close();
+    snprintf(copy, sizeof copy, "%s", variables);
+    for (char *v = strtok_r(copy, " ", &rest); v; v = strtok_r(NULL, " ", &rest)) {
+        *strchr(v, '=') = 0;
+        unsetenv(v);
+    }
+}
+
+/* Each launcher alone, and contradictions of each to the one before it. */
+static void check_environment(void)
+{
+    static const struct {
+        const char *rank, *size;
+    } names[] = {{"TENON_RANK", "TENON_SIZE"},
+                 {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                 {"PMI_RANK", "PMI_SIZE"},
+                 {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+                 {"RANK", "WORLD_SIZE"}};
+    char text[256], words[128];
+    for (int i = 0; i < 5; i++) {
+        const char *r = names[i].rank, *n = names[i].size,
+                   *step = i == 3 ? " SLURM_STEP_ID=0" : "";
+        snprintf(text, sizeof text, "%s=0%s", r, step);
+        snprintf(words, sizeof words, "%s is set without %s", r, n);
+        check_variables(text, words);
+        snprintf(text, sizeof text, "%s=2%s", n, step);
+        snprintf(words, sizeof words, "%s is set without %s", n, r);
+        check_variables(text, words);
+        snprintf(text, sizeof text, "%s=2 %s=2%s", r, n, step);
+        check_variables(text, "expected a rank below");
+        snprintf(text, sizeof text, "%s=x %s=2%s", r, n, step);
+        check_variables(text, "is \"x\": expected a number");
+        snprintf(text, sizeof text, "%s=0 %s=0%s", r, n, step);
+        check_variables(text, "expected a rank below");
+        if (i == 0)
+            continue;
+        /* What comes first in the order is named first. */
+        const char *before = names[i == 3 ? 0 : i - 1].rank;
+        snprintf(text, sizeof text, "%s=0 %s=3%s %s=1 %s=3 SLURM_STEP_ID=0", before,
+                 names[i == 3 ? 0 : i - 1].size, step, r, n);
+        snprintf(words, sizeof words, "%s says rank 0 of 3, %s says rank 1 of 3",
+                 before, r);
+        check_variables(text, words);
+    }
+    check_variables("PMI_RANK=0 PMI_SIZE=1 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 "
+                    "SLURM_STEP_ID=0", "--mpi=pmix");
+    check_variables("RANK=0 WORLD_SIZE=2 MASTER_PORT=x", "MASTER_PORT is \"x\"");
+    check_variables("TENON_TIMEOUT=0", "the timeout is 0 s");
+    /* Options come before all. */
+    setenv("TENON_RANK", "0", 1);
+    setenv("TENON_SIZE", "2", 1);
+    REFUSES("dist_init", tn_dist_init(.rank = 1, .count = 2), < 0);
+    unsetenv("TENON_RANK");
+    unsetenv("TENON_SIZE");
+}
+
 /* Groups and handles that outlive their job. */
 static void check_closed(void)
 {
@@ -213,6 +285,7 @@ int main(void)
 {
     plan_later();
     check_init();
+    check_environment();
     is_int(tn_dist_init(), TN_OK, "alone: a job of one rank");
     world = tn_dist_world();
     x = tn_ones(tn_dims(4));

@@ -494,8 +494,9 @@ static void same_bits(const char *name, const int *counts, const char *what)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        return run(argv[1]);
+    const char *name = ranks_case(argc, argv);
+    if (name)
+        return run(name);
     plan_later();
     same_bits("train:8:1048576", (const int[]){1, 2, 4, 8, 0},
               "8 shards: the same bits on 1, 2, 4 and 8 ranks");

@@ -69,7 +69,7 @@ is_str "$(grep -c '^tenon run: restart 2 of 3 with 2 ranks' "$scratch/err")" 1 \
 run 30 -n 4 --restarts 1 --sizes 4,2,1 --grace 0 sh -c \
     'echo "$TENON_RESTART $TENON_SIZE"; [ "$TENON_RESTART" = 1 ] || [ "$TENON_RANK" != 3 ] || kill -KILL $$; sleep 0.$TENON_RANK'
 is_str "$status $(grep -c '1 2$' "$scratch/out")" "0 2" "--sizes limits the number"
-run 30 -n 2 --restarts 2 --grace 0 sh -c 'echo x; exit 5'
+run 30 -n 2 --restarts 2 --grace 10 sh -c 'echo x; exit 5'
 is_str "$status $(wc -l <"$scratch/out" | tr -d ' ')" "5 6" \
     "a program that always fails is run three times"
 timeout -k 1 20 "$tenon" run -n 2 --restarts 5 --grace 0.2 sh -c \
@@ -170,9 +170,25 @@ fails "two launchers that contradict each other" \
     "TENON_RANK says rank 0 of 2, RANK says rank 1 of 2" \
     TENON_RANK=0 TENON_SIZE=2 RANK=1 WORLD_SIZE=2
 fails "ranks on several machines" "joins processes of one machine; 1 of 2" \
+    TENON_ENGINE=local \
     OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=1
 fails "an engine that is not there" "there is no engine nccl" \
     TENON_ENGINE=nccl RANK=0 WORLD_SIZE=2
+fails "MPI without its mpirun" "mpi: no mpirun has started this process" \
+    TENON_ENGINE=mpi TENON_RANK=0 TENON_SIZE=2
+fails "srun without PMIx" "give srun the option --mpi=pmix" \
+    TENON_ENGINE=mpi SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0
+# The engines that were built are found beside the library.
+for mpi in "mpich PMI" "openmpi OMPI_COMM_WORLD"; do
+    name=${mpi% *} prefix=${mpi#* }
+    if [ -f "$top_builddir/tenon-1/comm_$name.so" ]; then
+        skip "an MPI for which no engine was built: $name" "it was built"
+    else
+        fails "an MPI for which no engine was built: $name" \
+            "no file comm_$name.so.*install lib$name-dev.*--with-mpi" \
+            TENON_ENGINE=mpi "${prefix}_RANK=0" "${prefix}_SIZE=2"
+    fi
+done
 fails "a timeout that is none" "TENON_TIMEOUT is soon" TENON_TIMEOUT=soon
 # Ranks of another program are refused, and both are named.
 TENON_RANK=0 TENON_SIZE=2 TENON_JOB=run-other-$$ timeout 20 "$faults" exits \

@@ -154,7 +154,8 @@ static outcome compare_calls(const subject *s, tn_compiled *compiled,
 
 outcome compiled_compare(const subject *s, char *text, size_t room)
 {
-    tn_compiled *compiled = tn_compile(s->fn, s->compiled, .name = s->name);
+    tn_compiled *compiled = tn_compile(s->fn, s->compiled, .name = s->name,
+                                       .freeze = s->freeze);
     if (!compiled) {
         snprintf(text, room, "%s", tn_error());
         return COMPILED_WRONG;

@@ -19,6 +19,7 @@ typedef struct subject {
     int in_count, out_count;
     int calls;
     bool no_grad; /* call within TN_NO_GRAD */
+    bool freeze;  /* of tn_compile */
     /* Makes the inputs of a call in new memory. */
     bool (*inputs)(void *context, int call, tn_tensor **in);
     /* Does what follows the call, such as an optimizer's step. May be NULL. */

@@ -339,6 +339,22 @@ static tn_status call_layer(tn_tensor *const *in, int in_count, tn_tensor **out,
     return tn_error() ? tn_error_code() : TN_OK;
 }
 
+/* A layer for inference. */
+static tn_status call_frozen_layer(tn_tensor *const *in, int in_count,
+                                   tn_tensor **out, int out_count,
+                                   void *context)
+{
+    const compiled_layer *l = context;
+    tn_tensor *x[LAYER_MOST] = {NULL}, *made[LAYER_MOST] = {NULL};
+    for (int i = 0; i < in_count; i++)
+        x[i] = in[i];
+    if (forward(l->kind, l->module, x, made) < out_count)
+        return tn_error() ? tn_error_code() : TN_ERR_STATE;
+    for (int i = 0; i < out_count; i++)
+        out[i] = made[i];
+    return tn_error() ? tn_error_code() : TN_OK;
+}
+
 static bool layer_inputs(void *context, int call, tn_tensor **in)
 {
     const compiled_layer *l = context;
@@ -410,6 +426,15 @@ verdict module_file_compiled(tn_safetensors *file)
             s.out_count += plain.tracked[i];
         const outcome found = compiled_compare(&s, why, sizeof why);
         compiled_count(&v, name, 0, found, why);
+        tn_module_eval(module);
+        /* The same module both ways: a layer for inference changes nothing. */
+        s.compiled = &plain;
+        s.fn = call_frozen_layer;
+        s.out_count = plain.wanted;
+        s.state = NULL;
+        s.no_grad = s.freeze = true;
+        const outcome frozen = compiled_compare(&s, why, sizeof why);
+        compiled_count(&v, name, 1, frozen, why);
     } else if (other) {
         verdict_fail(&v, "%s", why);
     }

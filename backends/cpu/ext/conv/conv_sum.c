@@ -6,6 +6,10 @@
 #include "conv_sum.h"
 
 enum {
+    /* The channels of a block are divided among tasks, each with at least
+     * SHARE_WORK multiply-adds (70 us), until there are MIN_TASKS. */
+    MIN_TASKS = 4,
+    SHARE_WORK = 8388608,
     /* Maximum number of elements in a block's sums. As floats they have 256
      * KiB, which fits L2. */
     BLOCK_SUMS = 65536,
@@ -111,6 +115,26 @@ static bool can_clear(const convolution *c)
     return some && c->to.stride[3] == 1 && c->to.stride[2] == c->to.size[1];
 }
 
+/* Divides the channels of a block among several tasks, if there are few blocks and
+ * a task keeps enough work. Each of these tasks copies the block's pixels to its
+ * frame. c->tasks is the number of blocks of all groups. */
+static void share_channels(convolution *c)
+{
+    const conv_grid *grid = &c->class[0].grid;
+    const double work = (double)grid->block[0] * (double)grid->block[1] *
+                        (double)grid->block[2] * (double)grid->taps *
+                        (double)c->from_channels * (double)c->width;
+    c->share = c->width;
+    c->shares = 1;
+    if (c->by_pixels || c->class_count > 1 || c->class[0].line >= 0)
+        return;
+    while (c->tasks * c->shares < MIN_TASKS && c->share >= 4 * c->panel &&
+           work / (double)c->shares >= 2 * SHARE_WORK) {
+        c->share = conv_round_up(c->share / 2, c->panel);
+        c->shares = (c->width + c->share - 1) / c->share;
+    }
+}
+
 /* Cuts the pixels of every class (pixels that use the same elements of the
  * window) into blocks. A task computes one block for one group of channels. */
 static void cut(convolution *c)
@@ -134,9 +158,16 @@ static void cut(convolution *c)
                                   c->routines->min_columns
                           ? tn__cpu_conv_row_taps(&class->grid, &c->from)
                           : -1;
-        class->first_task = c->tasks;
         if (class->grid.taps > 0 || !c->cleared)
             c->tasks += c->groups * class->grid.block_count;
+    }
+    share_channels(c);
+    c->tasks = 0;
+    for (int64_t i = 0; i < c->class_count; i++) {
+        pixel_class *class = &c->class[i];
+        class->first_task = c->tasks;
+        if (class->grid.taps > 0 || !c->cleared)
+            c->tasks += c->groups * class->grid.block_count * c->shares;
     }
 }
 

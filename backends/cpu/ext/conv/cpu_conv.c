@@ -45,6 +45,7 @@ typedef struct scattering {
     char *sums;
     const char *bias;
     int64_t channel; /* stride of channels in the images written, in elements */
+    int64_t first, count; /* the channels of the group that are written */
 } scattering;
 
 /* Writes the sums of the rows of pixels `r` to the images, plus the bias. */
@@ -54,17 +55,23 @@ static void scatter_rows(void *context, const conv_rows *r)
     const convolution *c = s->c;
     const conv_transfer t = {.routines = c->general,
                              .bytes = c->bytes,
-                             .channels = c->to_channels,
+                             .channels = s->count,
                              .rows = r->rows,
                              .columns = r->columns,
-                             .images = r->memory,
+                             .images = r->memory + s->first * s->channel *
+                                                       (int64_t)c->bytes,
                              .channel = s->channel,
                              .row = r->row,
                              .step = r->step,
                              .pixels = s->sums +
-                                       r->pixel * c->width * (int64_t)c->bytes,
+                                       (r->pixel * c->width + s->first) *
+                                           (int64_t)c->bytes,
                              .width = c->width};
-    tn__cpu_conv_scatter(&t, s->bias, c->bias_stride);
+    tn__cpu_conv_scatter(&t,
+                         s->bias ? s->bias + s->first * c->bias_stride *
+                                                 (int64_t)c->bytes
+                                 : NULL,
+                         c->bias_stride);
 }
 
 /* The consecutive pixels [first, first + count) of a block, whose sums all have
@@ -122,6 +129,7 @@ typedef struct block_job {
     const convolution *c;
     const pixel_class *class;
     int64_t group;
+    int64_t first, end; /* channels of the group that the task computes */
     const pixel_run *run;
     int64_t runs;
     const int64_t *at; /* at[tap][channel]: offset of an input channel in the
@@ -140,10 +148,10 @@ static void multiply(block_job *j, const void *const *x)
     int64_t bytes = (int64_t)c->bytes;
     const char *panels = j->class->panels + j->group * depth * c->width * bytes;
     int64_t calls = (depth + DEPTH - 1) / DEPTH * j->runs *
-                    ((c->width + c->panel - 1) / c->panel);
+                    ((j->end - j->first + c->panel - 1) / c->panel);
     int64_t lines = j->ahead.lines / (calls + 1) + 1;
     for (int64_t p = 0; p == 0 || p < depth; p += DEPTH)
-        for (int64_t o = 0; o < c->width; o += c->panel)
+        for (int64_t o = j->first; o < j->end; o += c->panel)
             for (int64_t i = 0; i < j->runs; i++) {
                 const pixel_run *r = &j->run[i];
                 int64_t width = tn__cpu_min(c->panel, c->width - o);
@@ -195,10 +203,10 @@ static void launch_images(const convolution *c, const conv_block *block)
                                block->size[1] * block->size[2]);
 }
 
-/* Computes one block for one group of channels. Each lane of a vector holds one
- * channel. */
+/* Computes a share of the channels of one group for one block. Each lane of a vector
+ * holds one channel. */
 static void run_block(convolution *c, const pixel_class *class, int64_t group,
-                      int64_t number)
+                      int64_t number, int64_t share)
 {
     const conv_grid *grid = &class->grid;
     conv_block block = tn__cpu_conv_block(grid, number);
@@ -230,6 +238,8 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     block_job job = {.c = c,
                      .class = class,
                      .group = group,
+                     .first = share * c->share,
+                     .end = tn__cpu_min((share + 1) * c->share, c->width),
                      .run = run,
                      .runs = find_runs(c, grid, &block, run),
                      .at = at,
@@ -249,7 +259,8 @@ static void run_block(convolution *c, const pixel_class *class, int64_t group,
     to.memory += channel * to.stride[1] * bytes;
     scattering s = {c, sums,
                     c->bias ? c->bias + channel * c->bias_stride * bytes : NULL,
-                    to.stride[1]};
+                    to.stride[1], job.first,
+                    tn__cpu_min(job.end, c->to_channels) - job.first};
     const conv_placement placement = {&to, class->first, c->step, c->bytes};
     tn__cpu_conv_visit_rows(&block, &placement, scatter_rows, &s);
     launch_images(c, &block);
@@ -307,9 +318,13 @@ static void run_task(void *context, int64_t i)
         class++;
     i -= class->first_task;
     unsigned fpu = tn__cpu_fpu_set();
-    (c->by_pixels ? run_strip : run_block)(c, class,
-                                           i / class->grid.block_count,
-                                           i % class->grid.block_count);
+    const int64_t share = i % c->shares, block = i / c->shares;
+    const int64_t group = block / class->grid.block_count;
+    const int64_t number = block % class->grid.block_count;
+    if (c->by_pixels)
+        run_strip(c, class, group, number);
+    else
+        run_block(c, class, group, number, share);
     tn__cpu_fpu_restore(fpu);
 }
 
@@ -383,7 +398,7 @@ static tn_status run_images(const tn_conv_args *args,
     tn__cpu_conv_describe(&c, args, tap);
     if (tn__cpu_epilogue_take_images(
             then, args->count,
-            args->out_size[0] * args->out_size[1] * args->groups))
+            args->out_size[0] * args->out_size[1] * args->groups * c.shares))
         c.then = then;
 
     char *panels = conv_prepared(args, CONV_PANELS), *own = NULL;
