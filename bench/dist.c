@@ -2,15 +2,17 @@
  * beside PyTorch with gloo:
  *
  *     bench/dist [--ranks 2,4] [--rounds 21] [--only reduce,step,start]
- *                [--sizes 65536,...] [--beside ENGINE] [--cpu] [--alone]
+ *                [--sizes 65536,...] [--beside ENGINE] [--bucket BYTES]
+ *                [--cpu] [--alone]
  *
  * Runs jobs of as many ranks as --ranks says. In each round all sides do the
  * same, one after the other, so that the load of the machine affects them alike;
  * a round's time is that of the slowest rank. Medians are printed, with the
  * quartiles. TENON_BENCH_PYTHON names a Python with torch; without one, or with
  * --alone, there are figures of Tenon alone. TENON_ENGINE selects the engine, and
- * --beside another one, which then stands in the place of gloo. --cpu measures
- * processor time instead, for a machine that others use. */
+ * --beside another one, which then stands in the place of gloo. --bucket is the
+ * size of Tenon's. --cpu measures processor time instead, for a machine that
+ * others use. */
 #include "dist.h"
 
 #include <fcntl.h>
@@ -369,6 +371,8 @@ int main(int argc, char **argv)
             rounds = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--beside") && i + 1 < argc)
             beside = argv[++i];
+        else if (!strcmp(argv[i], "--bucket") && i + 1 < argc)
+            setenv("BENCH_BUCKET", argv[++i], 1);
         else if (!strcmp(argv[i], "--sizes") && i + 1 < argc)
             sizes = argv[++i];
         else if (!strcmp(argv[i], "--only") && i + 1 < argc)
@@ -376,7 +380,8 @@ int main(int argc, char **argv)
         else
             return fprintf(stderr, "usage: bench/dist [--ranks 2,4] [--rounds N] "
                            "[--only reduce,step,start] [--sizes 65536,...] "
-                           "[--beside ENGINE] [--cpu] [--alone]\n"), 2;
+                           "[--beside ENGINE] [--bucket BYTES] [--cpu] "
+                           "[--alone]\n"), 2;
     }
     if (rounds < 1 || rounds > ROUNDS)
         return fprintf(stderr, "bench/dist: --rounds: expected 1 to %d\n",

@@ -71,7 +71,9 @@ static void make_model(const char *name)
         model.x = tn_randint(0, 65, tn_dims(8, 128));
         model.y = tn_randint(0, 65, tn_dims(8 * 128));
     }
-    model.ddp = tn_ddp_new(model.net, tn_dist_world());
+    const char *bucket = getenv("BENCH_BUCKET");
+    model.ddp = tn_ddp_new(model.net, tn_dist_world(),
+                           .bucket_bytes = bucket ? atoll(bucket) : 4194304);
     model.optim = tn_optim_sgd(tn_parameters(model.net), .lr = 1e-3);
 }
 

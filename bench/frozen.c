@@ -82,7 +82,7 @@ static tn_module *mobilenet(void)
     return tn_module_append(net, tn_nn_linear(1280, 1000)) ? net : NULL;
 }
 
-static tn_module *encoder(int64_t features, int64_t heads, int64_t layers)
+static tn_module *encoder(int64_t features, int64_t heads, int layers)
 {
     return tn_nn_transformer_encoder(
         features, heads, layers, .dim_feedforward = 4 * features,

@@ -34,6 +34,11 @@ bench_memory_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DBENCH_FOLDER='"$(abs_top_srcdir)/bench"'
 bench_memory_LDADD = libtenon.la
 
+noinst_PROGRAMS += bench/ddp_peer
+bench_ddp_peer_SOURCES = bench/ddp_peer.c
+bench_ddp_peer_LDADD = libtenon-parallel.la libtenon.la
+EXTRA_DIST += bench/ddp_peer.py
+
 noinst_PROGRAMS += bench/compile
 bench_compile_SOURCES = bench/bench.h bench/bench.c bench/compile.c bench/peer.c \
 	bench/models.h bench/models.c bench/training.c bench/inference.c
@@ -87,7 +92,7 @@ endif
 EXTRA_DIST += bench/README.md bench/lanes.c bench/sass.py bench/sass.json bench/compare.py bench/compile.py bench/compare_basic.py \
 	bench/compare_families.py bench/compare_networks.py bench/compare_layers.py \
 	bench/layers.tsv bench/optimizers.tsv bench/libtorch.cpp bench/memory.py bench/language.py bench/start_onnx.py bench/onnx.py bench/char_gpt.py bench/chart.awk
-dist_manual_DATA += docs/performance.md docs/performance.svg docs/performance.tsv \
+dist_manual_DATA += docs/scale.md docs/performance.md docs/performance.svg docs/performance.tsv \
 	docs/performance_layers.tsv
 
 dist_check_SCRIPTS += tests/test_bench.sh tests/test_sass.sh

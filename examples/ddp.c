@@ -2,12 +2,14 @@
  *
  *     ddp DATA.csv.gz                        one process
  *     tenon run -n 4 ddp DATA.csv.gz         four; the same losses, in every bit
+ *     tenon run -n 2 ddp DATA.csv.gz FOLDER  saves each epoch in FOLDER, and goes
+ *                                            on from there, with any number
  *
  * A batch of 64 images is cut into 8 shards. Each process computes 8 / n of
  * them; the gradients are added in the same order for every n that divides 8.
  * Lines for several processes are marked with (*). */
 #include <stdio.h>
-#include <tenon/parallel.h> /* (*) */
+#include <tenon/sharded.h> /* (*) */
 #include <tenon/tenon.h>
 
 enum { SEED = 1, EPOCHS = 6, BATCH = 64, SHARDS = 8, TEST = 359 };
@@ -53,7 +55,10 @@ int main(int argc, char **argv)
     tn_optim *opt =
         tn_optim_sgd(tn_parameters(net), .lr = 0.05, .momentum = 0.9);
     const int64_t part = BATCH / SHARDS;
-    for (int epoch = 0; epoch < EPOCHS && !tn_error(); epoch++) {
+    tn_checkpoint all = {sizeof all, .module = net, .optim = opt};
+    if (argc > 2)
+        tn_sharded_load(argv[2], &all, world, .ddp = ddp, .optional = true);
+    while (all.step < EPOCHS && !tn_error()) {
         double sum = 0;
         int steps = 0;
         tn_scope *scope = tn_scope_open();
@@ -73,8 +78,11 @@ int main(int argc, char **argv)
                 sum += tn_ddp_loss(ddp);                      /* (*) */
             }
         tn_scope_close(scope);
+        all.step++;
+        if (argc > 2)
+            tn_sharded_save(argv[2], &all, world, .ddp = ddp);
         if (speaks && !tn_error())
-            printf("epoch %d: loss %.9g\n", epoch + 1, sum / steps);
+            printf("epoch %d: loss %.9g\n", (int)all.step, sum / steps);
     }
 
     TN_NO_GRAD if (speaks && !tn_error()) {

@@ -274,6 +274,10 @@ programs() {
 
 # ---- run them ----------------------------------------------------------------
 
+# MPICH is as good, but its packages are three times as large.
+mpi_compiles() { program mpicc.openmpi || program mpicc.mpich; }
+mpi_runs() { program mpirun.openmpi || program mpirun.mpich; }
+
 want_to_check() {
     want_to_build
     want xz-utils program xz
@@ -295,6 +299,8 @@ want_for_stages() {
     want pocl-opencl-icd test -f /etc/OpenCL/vendors/pocl.icd
     want libclblast1 library libclblast.so.1
     want oclgrind program oclgrind
+    want libopenmpi-dev mpi_compiles
+    want openmpi-bin mpi_runs
     want gcc-aarch64-linux-gnu program aarch64-linux-gnu-gcc
     want libc6-dev-arm64-cross test -d /usr/aarch64-linux-gnu/include
     want qemu-user program qemu-aarch64

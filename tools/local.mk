@@ -5,9 +5,9 @@ tools_tenon_SOURCES = tools/tenon.c tools/tenon_trace.c tools/tenon_trace.h \
 	tools/tenon_tokenize.c tools/tenon_tokenize.h \
 	tools/tenon_onnx.c tools/tenon_onnx.h \
 	tools/tenon_plot.c tools/tenon_plot.h \
-	tools/tenon_run.c tools/tenon_run.h \
+	tools/tenon_run.c tools/tenon_run_hosts.c tools/tenon_run.h \
 	tools/tenon_scale.c tools/tenon_scale.h \
-	tools/scale_model.c tools/scale_model.h \
+	tools/tenon_scale_model.c tools/tenon_scale_model.h \
 	tools/tenon_program.c tools/tenon_program.h \
 	tools/tenon_checkpoint.c tools/tenon_checkpoint.h \
 	lib/base/plain.c lib/base/plain.h \
@@ -16,6 +16,7 @@ tools_tenon_CFLAGS = $(AM_CFLAGS) # objects of its own
 tools_tenon_LDADD = libtenon-parallel.la libtenon-lm.la libtenon-onnx.la libtenon-media.la libtenon.la $(TN_LIBS)
 EXTRA_DIST += tools/README.md tools/check/README.md
 dist_check_SCRIPTS += tests/tools/test_tenon.sh
+dist_check_SCRIPTS += tests/tools/test_scale.sh
 dist_check_SCRIPTS += tests/tools/test_from_pytorch.sh
 dist_check_SCRIPTS += tests/tools/test_environment.sh
 

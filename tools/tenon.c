@@ -22,7 +22,8 @@
  *   tenon plot RUN... [-o FILE]
  *                      draws the curves of training runs
  *   tenon run -n COUNT PROGRAM [ARGUMENT...]
- *                      runs PROGRAM as several processes on this machine
+ *                      runs PROGRAM as several processes, on this machine or on
+ *                      others
  *   tenon scale --parameters FILE|COUNT --step-ms T [OPTION...]
  *                      predicts steps on many GPUs
  *   tenon checkpoint info|merge|verify PATH ...
@@ -165,15 +166,26 @@ static const struct {
      "                the past\n"
      "  --log         logarithmic values, for tags whose values are all above 0\n"},
     {"run", "tenon run -n COUNT [OPTION...] PROGRAM [ARGUMENT...]\n",
-     "Runs PROGRAM as COUNT processes on this machine, which tn_dist_init joins to\n"
-     "a job. Each line of output begins with the rank, as in \"[2] \". When a\n"
-     "process fails, the others are ended, and the exit status is that of the\n"
-     "first one that failed. Rank 0 reads the standard input, unless it is a\n"
-     "terminal.\n"
+     "Runs PROGRAM as COUNT processes, which tn_dist_init joins to a job. Each line\n"
+     "of output begins with the rank, as in \"[2] \". When a process fails, the\n"
+     "others are ended, and the exit status is that of the first one that failed.\n"
+     "Rank 0 reads the standard input, unless it is a terminal.\n"
      "\n"
-     "  -n COUNT         number of processes, 1 to 256\n"
+     "  -n COUNT         number of processes, on this machine 1 to 256; with\n"
+     "                   --hosts by default the sum of the slots\n"
+     "  --hosts LIST     machines, by mpirun, or srun in an allocation of SLURM:\n"
+     "                   a,b:4 has one slot on a and four on b. PROGRAM and tenon\n"
+     "                   have the same paths there\n"
+     "  --restarts K     runs a job that has failed again, at most K times, without\n"
+     "                   the ranks that were killed and the hosts that do not\n"
+     "                   answer. PROGRAM finds the number of the restart, 0 in\n"
+     "                   the first run, in TENON_RESTART, and goes on from its\n"
+     "                   last checkpoint\n"
+     "  --sizes LIST     the numbers of processes that a restart may have: 8,4,2,1\n"
      "  --no-prefix      lines as they are\n"
-     "  --grace SECONDS  how long the others may run after a failure (3)\n"},
+     "  --grace SECONDS  how long the others may run after a failure (3)\n"
+     "  --one            runs PROGRAM as the one process that mpirun or srun has\n"
+     "                   started here; --hosts uses it\n"},
     {"scale",
      "tenon scale --parameters FILE|COUNT --step-ms T [OPTION...]\n",
      "Predicts the time and the memory of a training step on many GPUs, with the\n"
@@ -194,6 +206,8 @@ static const struct {
      "  --weight-bytes, --gradient-bytes, --state-bytes\n"
      "                           bytes of each parameter: weights (2), gradients (2),\n"
      "                           optimizer (12)\n"
+     "  --copies C               how often ddp and zero1 read or write a gradient\n"
+     "                           beside the collective (4)\n"
      "  --node N                 GPUs of a node (8)\n"
      "  --inside-gbs, --between-gbs   GB/s of a GPU: in its node, to others (360, 45)\n"
      "  --inside-us, --between-us, --launch-us\n"

@@ -4,7 +4,11 @@
  * Each process leads a process group of its own, so that what it started ends
  * with it, and is killed by the kernel if this program is. When one fails, the
  * others have a few seconds to report which rank is missing, before they are
- * ended. */
+ * ended.
+ *
+ * On other hosts mpirun or srun starts the processes (tenon_run_hosts.c): it is
+ * then the only child here, and starts this program again for each rank, as
+ * `tenon run --one PROGRAM`, which does all of the above for that rank. */
 #include "tenon_run.h"
 
 #include <dirent.h>
@@ -39,14 +43,22 @@ typedef struct rank {
     stream out[2]; /* stdout and stderr */
 } rank;
 
+enum { LOCAL, HOSTS, ONE };
+
 typedef struct job {
-    int count, running;
-    int threads;        /* of each process */
+    int mode;           /* LOCAL ... */
+    int ranks;          /* of the job */
+    int count, running; /* processes that are started here */
+    int first;          /* the rank of the first of them, for prefixes */
+    int threads;        /* of each process; 0: what the variables say */
+    int restart;        /* 0: the first run */
     bool prefix;
     double grace;       /* seconds that the others have after a failure */
-    char name[40];
+    char name[40], token[65];
     char **program;
     int status;         /* of the first that failed; 0 */
+    int lost;           /* ranks that were ended by a signal, before we did */
+    bool interrupted;   /* by a signal to this program */
     double terminate_at, kill_at; /* when the rest is ended; 0: not yet */
     sigset_t before;    /* the signal mask that the processes get */
     rank *rank;
@@ -85,13 +97,19 @@ static void become_rank(const job *j, int i, int out, int err, pid_t parent)
     if (getppid() != parent)
         _exit(127);
     sigprocmask(SIG_SETMASK, &j->before, NULL);
-    forget_launchers();
-    set_number("TENON_RANK", i);
-    set_number("TENON_SIZE", j->count);
-    set_number("TENON_LOCAL_SIZE", j->count);
-    setenv("TENON_JOB", j->name, 1);
+    if (j->mode == LOCAL) {
+        forget_launchers();
+        set_number("TENON_RANK", i);
+        set_number("TENON_SIZE", j->ranks);
+        set_number("TENON_LOCAL_SIZE", j->ranks);
+        setenv("TENON_JOB", j->name, 1);
+    }
+    if (j->mode != ONE) {
+        setenv("TENON_TOKEN", j->token, 1);
+        set_number("TENON_RESTART", j->restart);
+    }
     /* The processes share the processors. */
-    if (!getenv("TENON_NUM_THREADS"))
+    if (j->threads && !getenv("TENON_NUM_THREADS"))
         set_number("TENON_NUM_THREADS", j->threads);
     if (i > 0 || isatty(0)) {
         int none = open("/dev/null", O_RDONLY);
@@ -132,8 +150,8 @@ static void print_line(const job *j, int i, int which, const char *line,
                        size_t length)
 {
     FILE *file = which ? stderr : stdout;
-    if (j->prefix)
-        fprintf(file, "[%d] ", i);
+    if (j->prefix && j->mode != HOSTS)
+        fprintf(file, "[%d] ", j->first + i);
     fwrite(line, 1, length, file);
     if (!length || line[length - 1] != '\n')
         fputc('\n', file);
@@ -190,15 +208,21 @@ static void note_end(job *j, int i, int status)
 {
     rank *r = &j->rank[i];
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const bool ours = j->interrupted ||
+                      (j->terminate_at > 0 && now() > j->terminate_at);
+    j->lost += WIFSIGNALED(status) && !ours;
     if (code && !j->status) {
         j->status = code;
+        char what[32] = "mpirun or srun";
+        if (j->mode != HOSTS)
+            snprintf(what, sizeof what, "rank %d", j->first + i);
         if (WIFSIGNALED(status))
-            fprintf(stderr, "tenon run: rank %d (process %ld) was ended by signal "
-                    "%d (%s)\n", i, (long)r->process, WTERMSIG(status),
+            fprintf(stderr, "tenon run: %s (process %ld) was ended by signal "
+                    "%d (%s)\n", what, (long)r->process, WTERMSIG(status),
                     strsignal(WTERMSIG(status)));
         else
-            fprintf(stderr, "tenon run: rank %d (process %ld) failed with status "
-                    "%d\n", i, (long)r->process, code);
+            fprintf(stderr, "tenon run: %s (process %ld) failed with status "
+                    "%d\n", what, (long)r->process, code);
         end_in(j, j->grace);
     }
     r->process = 0;
@@ -259,6 +283,7 @@ static int read_signals(job *j, int signals)
             continue;
         number = (int)info.ssi_signo;
         signal_all(j, number);
+        j->interrupted = true;
         if (!j->status)
             j->status = 128 + number;
         end_in(j, j->grace);
@@ -290,9 +315,31 @@ static void watch(job *j, int signals)
     }
 }
 
+/* Writes random bytes as digits. */
+static bool set_random(char *out, size_t bytes)
+{
+    unsigned char random[32];
+    if (getrandom(random, bytes, 0) != (ssize_t)bytes)
+        return false;
+    for (size_t i = 0; i < bytes; i++)
+        snprintf(out + 2 * i, 3, "%02x", random[i]);
+    return true;
+}
+
+/* A rank of another launcher has failed: that one ends the others at once when it
+ * sees this process fail, so it is shown a little later. */
+static void give_grace(job *j, int signals)
+{
+    const double end = now() + j->grace;
+    while (j->mode == ONE && j->status && !j->interrupted && now() < end) {
+        struct pollfd wait = {signals, POLLIN, 0};
+        poll(&wait, 1, 100);
+        read_signals(j, signals);
+    }
+}
+
 static int run_job(job *j)
 {
-    unsigned char bytes[8];
     sigset_t mask;
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
@@ -302,16 +349,15 @@ static int run_job(job *j)
     sigprocmask(SIG_BLOCK, &mask, &j->before);
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     j->rank = calloc((size_t)j->count, sizeof *j->rank);
-    if (signals < 0 || !j->rank ||
-        getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
+    memcpy(j->name, "run-", 5);
+    j->status = j->running = j->lost = 0;
+    j->terminate_at = j->kill_at = 0;
+    if (signals < 0 || !j->rank || !set_random(j->name + 4, 8) ||
+        !set_random(j->token, 32)) {
         fprintf(stderr, "tenon run: %s\n", strerror(errno));
         free(j->rank);
         return 1;
     }
-    int used = snprintf(j->name, sizeof j->name, "run-");
-    for (size_t i = 0; i < sizeof bytes; i++)
-        used += snprintf(j->name + used, sizeof j->name - (size_t)used, "%02x",
-                         bytes[i]);
     for (int i = 0; i < j->count; i++)
         j->rank[i].out[0].pipe = j->rank[i].out[1].pipe = -1;
     for (int i = 0; i < j->count && !j->status; i++)
@@ -322,10 +368,67 @@ static int run_job(job *j)
             end_in(j, 0);
         }
     watch(j, signals);
+    give_grace(j, signals);
     remove_memory(j);
     close(signals);
+    sigprocmask(SIG_SETMASK, &j->before, NULL);
     free(j->rank);
     return j->status;
+}
+
+/* ---- restarts ------------------------------------------------------------- */
+
+/* The largest of the allowed numbers ("4,2,1"; NULL: any) that is at most n; 0 if
+ * there is none, -1 if the text is wrong. */
+static int allowed(const char *sizes, int n)
+{
+    int best = sizes ? 0 : n;
+    for (char *end; sizes; sizes = *end ? end + 1 : NULL) {
+        const long size = strtol(sizes, &end, 10);
+        if (end == sizes || (*end && *end != ',') || size < 1 || size > 65536)
+            return -1;
+        best = size <= n && size > best ? (int)size : best;
+    }
+    return best;
+}
+
+static void set_threads(job *j)
+{
+    j->threads = tn_num_threads() / j->ranks;
+    j->threads = j->threads > 1 ? j->threads : 1;
+}
+
+/* Runs the job, again and again with what is left of it. */
+static int run_with_restarts(job *j, tenon_run_hosts *hosts, int restarts,
+                             const char *sizes)
+{
+    for (;;) {
+        if (j->mode == HOSTS) {
+            j->program = tenon_run_hosts_command(hosts, j->ranks, j->prefix,
+                                                 j->grace);
+            if (!j->program)
+                return 1;
+        } else {
+            j->count = j->ranks;
+            set_threads(j);
+        }
+        const int status = run_job(j);
+        if (!status || j->interrupted || j->restart == restarts)
+            return status;
+        int left = j->ranks - j->lost;
+        if (j->mode == HOSTS)
+            left = tenon_run_hosts_left(hosts);
+        const int next = allowed(sizes, left < j->ranks ? left : j->ranks);
+        if (next < 1) {
+            fprintf(stderr, "tenon run: %d ranks are left, too few to go on\n",
+                    left);
+            return status;
+        }
+        j->ranks = next;
+        j->restart++;
+        fprintf(stderr, "tenon run: restart %d of %d with %d ranks\n", j->restart,
+                restarts, next);
+    }
 }
 
 static bool read_count(const char *text, double most, double *out)
@@ -335,32 +438,72 @@ static bool read_count(const char *text, double most, double *out)
     return end != text && !*end && *out >= 0 && *out <= most;
 }
 
+/* `tenon run --one`: a rank that mpirun or srun has started. */
+static int run_one(job *j)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                        "PMI_RANK", "SLURM_PROCID"};
+    const char *number = NULL;
+    for (size_t i = 0; !number && i < sizeof names / sizeof *names; i++)
+        number = getenv(names[i]);
+    if (!number) {
+        fprintf(stderr, "tenon run: --one is for processes that mpirun or srun "
+                "starts\n");
+        return 1;
+    }
+    j->first = atoi(number);
+    j->count = 1;
+    return run_job(j);
+}
+
 int tenon_run(int count, char **argument)
 {
     job j = {.prefix = true, .grace = 3};
-    int i = 0;
+    tenon_run_hosts hosts = {.count = 0};
+    const char *list = NULL, *sizes = NULL;
+    int i = 0, restarts = 0;
     double number;
     for (; i < count && argument[i][0] == '-'; i++) {
-        if (strcmp(argument[i], "--") == 0) {
+        const char *name = argument[i], *value = i + 1 < count ? argument[i + 1]
+                                                               : NULL;
+        if (strcmp(name, "--") == 0) {
             i++;
             break;
         }
-        if (strcmp(argument[i], "--no-prefix") == 0)
+        if (strcmp(name, "--no-prefix") == 0)
             j.prefix = false;
-        else if (strcmp(argument[i], "-n") == 0 && i + 1 < count &&
-                 read_count(argument[i + 1], MOST, &number) && number >= 1 &&
+        else if (strcmp(name, "--one") == 0)
+            j.mode = ONE;
+        else if (strcmp(name, "-n") == 0 && value &&
+                 read_count(value, 65536, &number) && number >= 1 &&
                  number == (int)number)
-            j.count = (int)number, i++;
-        else if (strcmp(argument[i], "--grace") == 0 && i + 1 < count &&
-                 read_count(argument[i + 1], 1e6, &number))
+            j.ranks = (int)number, i++;
+        else if (strcmp(name, "--grace") == 0 && value &&
+                 read_count(value, 1e6, &number))
             j.grace = number, i++;
+        else if (strcmp(name, "--restarts") == 0 && value &&
+                 read_count(value, 1e6, &number) && number == (int)number)
+            restarts = (int)number, i++;
+        else if (strcmp(name, "--sizes") == 0 && value && allowed(value, 1) >= 0)
+            sizes = value, i++;
+        else if (strcmp(name, "--hosts") == 0 && value)
+            list = value, j.mode = HOSTS, i++;
         else
             return -1;
     }
-    if (!j.count || i >= count)
+    if (i >= count || (j.mode == ONE && (j.ranks || list)))
         return -1;
     j.program = argument + i;
-    j.threads = tn_num_threads() / j.count;
-    j.threads = j.threads > 1 ? j.threads : 1;
-    return run_job(&j);
+    if (j.mode == ONE)
+        return run_one(&j);
+    if (list && !tenon_run_hosts_read(&hosts, list, argument + i))
+        return -1;
+    if (list && !j.ranks)
+        j.ranks = tenon_run_hosts_slots(&hosts);
+    if (!j.ranks || (!list && j.ranks > MOST))
+        return -1;
+    j.count = 1;
+    int status = run_with_restarts(&j, &hosts, restarts, sizes);
+    tenon_run_hosts_fini(&hosts);
+    return status;
 }

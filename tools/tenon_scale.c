@@ -1,7 +1,7 @@
 /* tenon_scale.c: the command `tenon scale`: tables of predicted steps on many
- * GPUs: see scale_model.h and docs/scale.md. */
+ * GPUs: see tenon_scale_model.h and docs/scale.md. */
 #include "tenon_scale.h"
-#include "scale_model.h"
+#include "tenon_scale_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static request defaults(void)
         .machine = {.node = 8, .inside = 360e9, .between = 45e9,
                     .inside_hop = 3e-6, .between_hop = 12e-6, .launch = 20e-6,
                     .memory = 2.85e12},
-        .step = {.weight = 2, .gradient = 2, .state = 12},
+        .step = {.weight = 2, .gradient = 2, .state = 12, .copies = 4},
         .gpus = {4, {8, 64, 512, 4096}},
         .buckets = {3, {5e6, 25e6, 100e6}},
         .prefetches = {2, {0, 1}},
@@ -93,6 +93,7 @@ static bool read_option(request *r, const char *name, const char *value)
         {"--weight-bytes", &r->step.weight, 1, 1},
         {"--gradient-bytes", &r->step.gradient, 1, 1},
         {"--state-bytes", &r->step.state, 1, 0},
+        {"--copies", &r->step.copies, 1, 0},
     };
     list one;
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)

@@ -185,6 +185,9 @@ tests_cpu_test_cpu_direct_SOURCES = \
 	tests/cpu/test_cpu_direct.c tests/cpu/cpu_plugin.h
 check_PROGRAMS += tests/cpu/test_cpu_taps
 tests_cpu_test_cpu_taps_SOURCES = tests/cpu/test_cpu_taps.c
+check_PROGRAMS += tests/cpu/test_cpu_halves
+tests_cpu_test_cpu_halves_SOURCES = tests/cpu/test_cpu_halves.c \
+	tests/cpu/isa_here.h
 check_PROGRAMS += tests/cpu/test_cpu_winograd
 tests_cpu_test_cpu_winograd_SOURCES = \
 	tests/cpu/test_cpu_winograd.c tests/cpu/cpu_plugin.h

@@ -109,6 +109,11 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
  *                cannot be reached, the program needs as little as was found. 0
  *                computes nothing again
  *   freeze       true makes a program for inference: see "Frozen functions"
+ *   donate       a bit mask: if bit i is set, input i is donated, as with jax's
+ *                donate_argnums: an output may be in its memory (tn_compiled_text
+ *                says which). A call uses up the tensor in[i], also if it fails
+ *                while it runs: other functions reject it then, by name. Nothing
+ *                else may use its memory, which is TN_ERR_STATE
  *   name         a name for messages; NULL: "compiled function". It is copied
  *   keep         an object to which the compiled function holds a reference, such
  *                as the model that the function calls. Any object of Tenon */
@@ -117,6 +122,7 @@ typedef tn_status (*tn_compile_fn)(tn_tensor *const *in, int in_count,
     X(int64_t, check_every, 0)                                                \
     X(bool, fuse, true)                                                       \
     X(double, memory, 0)                                                      \
+    X(uint64_t, donate, 0)                                                    \
     X(bool, freeze, false)                                                    \
     X(const char *, name, NULL)                                               \
     X(void *, keep, NULL)
@@ -136,6 +142,12 @@ TN_API tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
  * the results. Results of earlier
  * calls keep their values. All inputs are on one device. At least one input or
  * one output is needed.
+ *
+ * With .donate, the new state can be in the memory of the old one:
+ *
+ *     tn_compiled *next = tn_compile(one_step, &model, .donate = 1);
+ *     for (int i = 0; i < 1000; i++)
+ *         tn_compiled_run(next, &state, 1, &state, 1);
  *
  * Fails as the function does; then out[] is all NULL. Also fails with TN_ERR_STATE
  * if the function does what cannot be replayed (above), if a graph is being

@@ -40,7 +40,8 @@
  * that the CPU can use. Another tensor is an error (TN_ERR_DEVICE), unless
  * .staging = true allows a copy to the host and back, which tn_dist_staged
  * counts. The collectives are not recorded by autograd: a tensor that requires
- * a gradient is an error while gradients are recorded.
+ * a gradient is an error while gradients are recorded. Those named tn_dist_nn_
+ * are.
  *
  * Options of the collectives:
  *   reduce    "sum", "mean", "product", "min" or "max". "mean" divides the sum
@@ -117,6 +118,17 @@ TN_API const char *tn_dist_engine(void);
  * since tn_dist_init. Cannot fail. */
 TN_API int64_t tn_dist_staged(void);
 
+/* Says what this process does outside of collectives: "loader", "evaluation".
+ * Messages about a job that has failed then have "last in loader" for it. At most
+ * 23 bytes are shown; NULL or "" ends it. Costs less than a microsecond; does
+ * nothing before tn_dist_init. Cannot fail.
+ *
+ *     tn_dist_set_phase("loader");
+ *     batch = tn_loader_next(loader);
+ *     tn_dist_set_phase(NULL);
+ */
+TN_API void tn_dist_set_phase(const char *phase);
+
 /* ---- groups -------------------------------------------------------------- */
 
 /* Returns the group of all processes. Lent: valid until tn_dist_close. NULL
@@ -148,6 +160,39 @@ TN_API int tn_group_size(const tn_group *group);
 /* Returns the rank in the job of a rank of the group, or -1 if there is none.
  * Cannot fail. */
 TN_API int tn_group_world_rank(const tn_group *group, int rank);
+
+/* ---- meshes -------------------------------------------------------------- */
+
+/* The ranks of a group as a grid with named axes. */
+typedef struct tn_mesh tn_mesh;
+
+/* Makes a mesh, and a group for each axis: the ranks that differ along this axis
+ * alone. The last axis varies fastest. For 2 x 4 ranks:
+ *
+ *     tn_mesh *mesh = tn_mesh_new(tn_dims(2, 4), "dp, tp");
+ *     tn_ddp *ddp = tn_ddp_new(net, tn_mesh_group(mesh, "dp"));
+ *     int column = tn_mesh_coordinate(mesh, "tp");
+ *
+ *   sizes   sizes of the axes; one may be -1, which is computed
+ *   names   their names, in the same order: letters, digits and '_'
+ *   group   the ranks to arrange; NULL: tn_dist_world()
+ *
+ * All ranks of the group call it. The open scope owns the mesh, which owns its
+ * groups. NULL with TN_ERR_ARGUMENT if the product of the sizes is not the number
+ * of ranks, or a name is missing or occurs twice; otherwise as tn_group_split.
+ * Source: torch.distributed.device_mesh.init_device_mesh. */
+#define TN_MESH_NEW_OPTIONS_LIST(X) X(tn_group *, group, NULL)
+TN_OPTIONS_STRUCT(tn_mesh_new, TN_MESH_NEW_OPTIONS_LIST);
+#define TN_MESH_NEW_OPTIONS                                                   \
+    TN_OPTIONS_DEFAULTS(tn_mesh_new, TN_MESH_NEW_OPTIONS_LIST)
+TN_API tn_mesh *tn_mesh_new_with(tn_dims_list sizes, const char *names,
+                                 const tn_mesh_new_options *options);
+/* Return the group of an axis (lent: valid while mesh lives), the position of
+ * this process along it, and its size. NULL, -1 and 0 with TN_ERR_ARGUMENT if
+ * there is no such axis. */
+TN_API tn_group *tn_mesh_group(const tn_mesh *mesh, const char *axis);
+TN_API int tn_mesh_coordinate(const tn_mesh *mesh, const char *axis);
+TN_API int tn_mesh_size(const tn_mesh *mesh, const char *axis);
 
 /* ---- collectives --------------------------------------------------------- */
 
@@ -249,7 +294,65 @@ TN_API tn_status tn_work_wait(tn_work *work);
  * now and then. True for NULL. Cannot fail. */
 TN_API bool tn_work_is_done(tn_work *work);
 
+/* ---- collectives that differentiate --------------------------------------
+ * Like those above, but recorded by autograd, as operators whose result is new.
+ * What is differentiated is the sum of all ranks' losses: a rank's gradient has
+ * what its input does to the losses of the others. So the backward pass consists
+ * of collectives, too, and all ranks run it: with the same calls, and a result that
+ * each rank's loss depends on. The gradients can be differentiated again.
+ * Inputs need not be contiguous; results are. Calls are not recorded in graphs
+ * (tn_graph_record, tn_compile), which fail.
+ * Source: torch.distributed.nn.functional. */
+
+#define TN__DIST_NN_LIST(X)                                                   \
+    X(bool, staging, false)                                                   \
+    X(const char *, label, NULL)
+#define TN__DIST_NN_REDUCE_LIST(X)                                            \
+    X(const char *, reduce, "sum")                                            \
+    TN__DIST_NN_LIST(X)
+TN_OPTIONS_STRUCT(tn_dist_nn_all_reduce, TN__DIST_NN_REDUCE_LIST);
+TN_OPTIONS_STRUCT(tn_dist_nn_reduce_scatter, TN__DIST_NN_REDUCE_LIST);
+TN_OPTIONS_STRUCT(tn_dist_nn_all_gather, TN__DIST_NN_LIST);
+TN_OPTIONS_STRUCT(tn_dist_nn_broadcast, TN__DIST_NN_LIST);
+TN_OPTIONS_STRUCT(tn_dist_nn_all_to_all, TN__DIST_NN_LIST);
+
+/* Returns the reduction of all ranks' inputs. Gradient: the same reduction of the
+ * ranks' gradients. "product", "min" and "max" have none: they fail with
+ * TN_ERR_UNSUPPORTED if input requires one. */
+TN_API tn_tensor *
+tn_dist_nn_all_reduce_with(tn_tensor *input, tn_group *group,
+                           const tn_dist_nn_all_reduce_options *options);
+/* As tn_dist_reduce_scatter. Gradient: the gathered gradients of all ranks, for
+ * "mean" divided by their number; of "product", "min", "max" as above. */
+TN_API tn_tensor *
+tn_dist_nn_reduce_scatter_with(tn_tensor *input, tn_group *group,
+                               const tn_dist_nn_reduce_scatter_options *options);
+/* As tn_dist_all_gather. Gradient: slice `rank` of the sum of the gradients. */
+TN_API tn_tensor *
+tn_dist_nn_all_gather_with(tn_tensor *input, tn_group *group,
+                           const tn_dist_nn_all_gather_options *options);
+/* Returns the input of rank root. Gradient: the sum of all ranks' gradients on
+ * root, zeros on the others. */
+TN_API tn_tensor *
+tn_dist_nn_broadcast_with(tn_tensor *input, int root, tn_group *group,
+                          const tn_dist_nn_broadcast_options *options);
+/* As tn_dist_all_to_all. Gradient: the same exchange of the gradients. */
+TN_API tn_tensor *
+tn_dist_nn_all_to_all_with(tn_tensor *input, tn_group *group,
+                           const tn_dist_nn_all_to_all_options *options);
+
 #ifndef __cplusplus
+#define tn_mesh_new(...) TN_CALL_2(tn_mesh_new, __VA_ARGS__, )
+#define tn_dist_nn_all_reduce(...)                                            \
+    TN_CALL_2(tn_dist_nn_all_reduce, __VA_ARGS__, )
+#define tn_dist_nn_reduce_scatter(...)                                        \
+    TN_CALL_2(tn_dist_nn_reduce_scatter, __VA_ARGS__, )
+#define tn_dist_nn_all_gather(...)                                            \
+    TN_CALL_2(tn_dist_nn_all_gather, __VA_ARGS__, )
+#define tn_dist_nn_broadcast(...)                                             \
+    TN_CALL_3(tn_dist_nn_broadcast, __VA_ARGS__, )
+#define tn_dist_nn_all_to_all(...)                                            \
+    TN_CALL_2(tn_dist_nn_all_to_all, __VA_ARGS__, )
 #define tn_dist_init(...) TN_CALL_0(tn_dist_init, __VA_ARGS__)
 #define tn_group_split(...) TN_CALL_2(tn_group_split, __VA_ARGS__, )
 #define tn_dist_all_reduce(...) TN_CALL_2(tn_dist_all_reduce, __VA_ARGS__, )
@@ -264,6 +367,12 @@ TN_API bool tn_work_is_done(tn_work *work);
 #define tn_dist_empty(...) TN_CALL_2(tn_dist_empty, __VA_ARGS__, )
 #else
 } /* extern "C" */
+TN_OVERLOAD_2(tn_mesh *, tn_mesh_new, tn_dims_list, const char *)
+TN_OVERLOAD_2(tn_tensor *, tn_dist_nn_all_reduce, tn_tensor *, tn_group *)
+TN_OVERLOAD_2(tn_tensor *, tn_dist_nn_reduce_scatter, tn_tensor *, tn_group *)
+TN_OVERLOAD_2(tn_tensor *, tn_dist_nn_all_gather, tn_tensor *, tn_group *)
+TN_OVERLOAD_3(tn_tensor *, tn_dist_nn_broadcast, tn_tensor *, int, tn_group *)
+TN_OVERLOAD_2(tn_tensor *, tn_dist_nn_all_to_all, tn_tensor *, tn_group *)
 TN_OVERLOAD_0(tn_status, tn_dist_init)
 TN_OVERLOAD_2(tn_group *, tn_group_split, tn_group *, int)
 TN_OVERLOAD_2(tn_status, tn_dist_all_reduce, tn_tensor *, tn_group *)

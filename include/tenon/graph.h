@@ -116,6 +116,10 @@ typedef struct tn_graph_host {
     /* Undoes the last advance, if the function itself is to be called beside its
      * replay (tn_compile's check_every). May be NULL. */
     void (*take_back)(void *object);
+    /* True if `version` may return again what it returned in a recording, as when
+     * parameters are frozen and later trained again. A compiled function then keeps
+     * the program for that time. */
+    bool returns;
 } tn_graph_host;
 
 /* To be called while the calling thread records. Calls host->advance(object) now,

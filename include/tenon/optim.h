@@ -104,6 +104,74 @@ struct tn_safetensors;
 TN_API tn_status tn_optim_load_part(tn_optim *optim,
                                     struct tn_safetensors *part);
 
+/* ---- state in pieces -----------------------------------------------------
+ * Several processes may divide the state of one optimizer among them
+ * (tn_optim_sharded in <tenon/parallel.h>). These calls read and write the part
+ * of this process. For an optimizer that is not divided, each piece is a whole
+ * tensor. */
+
+/* A piece of a state tensor. */
+typedef struct tn_optim_piece {
+    size_t size;         /* sizeof(tn_optim_piece) */
+    const char *name;    /* of the state tensor, as in tn_optim_save */
+    tn_dims_list shape;  /* of the whole state tensor */
+    int64_t offset;      /* of the piece's first element in the whole tensor, in
+                            row-major order */
+    tn_tensor *tensor;   /* the piece, contiguous: of `shape` if it is the whole
+                            tensor, else 1-d */
+} tn_optim_piece;
+
+/* Calls visit with each piece that this process has; pieces are lent. Returns
+ * the JSON string as tn_optim_state does: it is the same in all processes. Fails
+ * like tn_optim_save and then returns NULL. visit ends the walk by a negative
+ * status, which it has recorded as an error. */
+typedef tn_status (*tn_optim_piece_fn)(const tn_optim_piece *piece,
+                                       void *context);
+TN_API char *tn_optim_state_pieces(const tn_optim *optim,
+                                   tn_optim_piece_fn visit, void *context);
+/* Loads the state that json (of tn_optim_state or tn_optim_state_pieces)
+ * describes. Calls read for each piece that this process needs, whatever the
+ * pieces of the processes that saved it were; read fills piece->tensor, which has
+ * undefined elements (tn_copy_, tn_tensor_set_array). Fails like tn_optim_load,
+ * with nothing changed; `source` is the text that messages begin with, such as a
+ * path. */
+TN_API tn_status tn_optim_load_pieces(tn_optim *optim, const char *json,
+                                      const char *source,
+                                      tn_optim_piece_fn read, void *context);
+
+/* Returns the parameters of a group, lent, or NULL (TN_ERR_ARGUMENT) if there is
+ * no such group. */
+TN_API tn_parameter_list *tn_optim_parameters(const tn_optim *optim, int group);
+/* Returns whether the update of an element depends on nothing but that element's
+ * value, gradient and state, so that a parameter can be updated in parts. False
+ * for LBFGS, Muon, Adafactor, LARS and LAMB. */
+TN_API bool tn_optim_is_elementwise(const tn_optim *optim);
+
+/* The elements of a parameter that tn_optim_restrict leaves to this process:
+ * [offset, offset + count) of the flattened parameter. Closed: the struct never
+ * changes. */
+typedef struct tn_optim_range {
+    int64_t offset, count;
+} tn_optim_range;
+/* Restricts optim to a part of its parameters' elements: it makes state for
+ * them, and updates them, alone. For tn_optim_sharded and libraries like it.
+ *   ranges   of the parameters, in the order of the groups
+ *   after    called at the end of each tn_optim_step, also of one that failed;
+ *            gives the processes each other's elements. NULL: there are no other
+ *            processes, so that optim is checked, but stays as it is
+ *   release  called with context when optim is freed, or on failure; or NULL
+ * Fails with TN_ERR_UNSUPPORTED for LBFGS, TN_ERR_STATE if optim has made a step
+ * or is restricted already, TN_ERR_ARGUMENT if a range is not within its
+ * parameter, is a part of one although optim is not element-wise, or count is
+ * not the number of parameters. Afterwards optim accepts no further groups, its
+ * step is not recorded (tn_compile_step), and tn_optim_save and tn_optim_state
+ * fail: all with TN_ERR_UNSUPPORTED. */
+TN_API tn_status tn_optim_restrict(tn_optim *optim,
+                                   const tn_optim_range *ranges, int count,
+                                   tn_status (*after)(void *context),
+                                   void *context,
+                                   void (*release)(void *context));
+
 /* ---- gradient clipping --------------------------------------------------- */
 
 /* Options of tn_clip_grad_norm:

@@ -50,7 +50,7 @@ typedef struct tn_sharded tn_sharded;
  * first element is at offset[0 .. ndim - 1] of the whole, and whose shape is
  * that of `tensor`; or, if flat is true, neighbouring elements of the whole in
  * row-major order, which begin at element offset[0]; tensor then has one
- * dimension. All pointers are lent. */
+ * dimension. All pointers are lent. Closed. */
 typedef struct tn_piece {
     const char *name;      /* of the whole, as a job of one rank would name it:
                               "optim.0.fc.weight.exp_avg" */
@@ -85,6 +85,18 @@ typedef struct tn_sharded_state {
     tn_status (*load)(void *object, const char *text, tn_sharded *saved);
     void *object;
 } tn_sharded_state;
+
+/* Returns the state of an optimizer that tn_optim_sharded has divided, for
+ * .state of tn_sharded_save and tn_sharded_load, whose checkpoint then has no
+ * .optim:
+ *
+ *     tn_sharded_state parts = tn_optim_sharded_state(opt);
+ *     tn_sharded_save("run", &all, world, .ddp = ddp, .state = &parts);
+ *
+ * It can be loaded with any number of ranks, also into an optimizer that is not
+ * divided, as .optim; and a state that was saved as .optim, with this. Valid while
+ * optim lives. Cannot fail: the calls that use it check optim. */
+TN_API tn_sharded_state tn_optim_sharded_state(tn_optim *optim);
 
 /* ---- saving and loading --------------------------------------------------- */
 

@@ -195,7 +195,7 @@ tn_status tn__check_replay(const char *name, tn__replayed *p,
     tn_status status =
         scope ? contents_read(&before, p, p->capture, in) : tn_error_code();
     if (status >= 0)
-        status = tn__replayed_run(p, in, replayed);
+        status = tn__replayed_run(p, in, 0, replayed);
     for (int o = 0; o < out_count && status >= 0; o++)
         tn__ref(replayed[o]);
     if (status >= 0) {

@@ -52,6 +52,7 @@ struct tn_compiled {
     char *name; /* owned */
     int64_t plan_limit, check_every;
     double memory;
+    uint64_t donate;
     bool fuse, freeze, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
@@ -155,6 +156,7 @@ tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
     c->fuse = o.fuse;
     c->freeze = o.freeze;
     c->memory = o.memory;
+    c->donate = o.donate;
     c->name = tn__strdup(o.name ? o.name : "compiled function");
     c->kept = o.keep ? tn_keep(o.keep) : NULL;
     if (!c->name || (o.keep && !c->kept) || read_mode(c) < 0) {
@@ -200,13 +202,46 @@ static size_t make_key(const tn_device *device, tn_tensor *const *in,
     return n;
 }
 
-static plan *find_plan(tn_compiled *c, const int64_t *key, size_t count)
+/* Returns the recording that decides whether a plan is for the present state of the
+ * optimizers that it steps; NULL if there is none yet. */
+static const tn__record *record_of(const plan *p)
 {
-    for (plan *p = c->plans; p; p = p->next)
+    return p->program     ? p->program->capture->record
+           : p->reference ? p->reference->record
+                          : NULL;
+}
+
+/* Finds the plan of a key whose recording is current. A step that trains other
+ * parameters has a plan of its own. */
+static plan *find_plan(const tn_compiled *c, const int64_t *key, size_t count)
+{
+    for (plan *p = c->plans; p; p = p->next) {
+        const tn__record *record = record_of(p);
         if (p->key_count == count &&
-            memcmp(p->key, key, count * sizeof *key) == 0)
+            memcmp(p->key, key, count * sizeof *key) == 0 &&
+            (!record || tn__record_is_current(record)))
             return p;
+    }
     return NULL;
+}
+
+/* Frees the plans whose recording can never be current again. */
+static void free_old_plans(tn_compiled *c)
+{
+    for (plan **at = &c->plans; *at;) {
+        plan *p = *at;
+        const tn__record *record = record_of(p);
+        if (record && tn__record_is_over(record)) {
+            *at = p->next;
+            c->last = c->last == p ? NULL : c->last;
+            plan_free(p);
+            if (tn__log_enabled(2))
+                tn__log(2, "%s: an optimizer has got other groups or another "
+                        "state: it is captured again", c->name);
+        } else {
+            at = &p->next;
+        }
+    }
 }
 
 /* Says in the log which guard made a new capture necessary. */
@@ -224,8 +259,10 @@ static void log_miss(const tn_compiled *c, const int64_t *key)
         at++;
     tn__log(2, "%s: no program fits, since the last one is for %s: it is "
             "captured again", c->name,
-            at < sizeof guard / sizeof *guard
-                ? guard[at]
+            at < sizeof guard / sizeof *guard ? guard[at]
+            : at == p->key_count && record_of(p) &&
+                    !tn__record_is_current(record_of(p))
+                ? "other trained parameters (tn_tensor_set_requires_grad)"
                 : "other dtypes, shapes or strides of its inputs");
 }
 
@@ -252,6 +289,7 @@ static void evict(tn_compiled *c)
 static plan *add_plan(tn_compiled *c, const int64_t *key, size_t count)
 {
     log_miss(c, key);
+    free_old_plans(c);
     evict(c);
     plan *p = tn__calloc(1, sizeof *p);
     int64_t *own = p ? tn__alloc(count * sizeof *own) : NULL;
@@ -403,7 +441,8 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
         tn__capture_free(capture);
     } else {
         p->program = tn__replayed_make(
-            capture, &(tn__replay_options){c->fuse, c->freeze, c->memory},
+            capture,
+            &(tn__replay_options){c->fuse, c->freeze, c->memory, c->donate},
             c->name);
         const bool made =
             p->program && (!c->freeze ||
@@ -431,15 +470,14 @@ static tn_status run_replayed(tn_compiled *c, plan *p, tn_tensor *const *in,
         return tn__check_replay(c->name, p->program, p->reference, c->fn,
                                 c->context, in, in_count, out, out_count);
     }
-    return tn__replayed_run(p->program, in, out);
+    return tn__replayed_run(p->program, in, c->donate, out);
 }
 
 /* Whether a plan's program can be replayed with these inputs. */
 static bool is_ready(const plan *p, tn_tensor *const *in, int in_count)
 {
     return p && p->program && inputs_are_known(p, in, in_count) &&
-           fixed_values_exist(p) &&
-           tn__record_is_current(p->program->capture->record);
+           fixed_values_exist(p);
 }
 
 static tn_status run_plan(tn_compiled *c, tn_device *device,
@@ -488,7 +526,8 @@ static int replay_shared(tn_compiled *c, tn_device *device,
     c->replays++;
     tn__lock_give(&c->lock);
     tn_status status = check_aliases(c, p, in, in_count);
-    status = status < 0 ? status : tn__replayed_run(instance, in, out);
+    status = status < 0 ? status
+                        : tn__replayed_run(instance, in, c->donate, out);
     tn__lock_take(&c->lock);
     tn__instance_give(&p->instances, instance);
     c->counts.calls -= status < 0;
@@ -521,6 +560,14 @@ static void end_alone(tn_compiled *c)
     tn__lock_give(&c->lock);
 }
 
+/* Takes the memory of donated inputs away. */
+static void use_up(const tn_compiled *c, tn_tensor *const *in, int in_count)
+{
+    for (int i = 0; i < in_count; i++)
+        if (c->donate >> i & 1 && tn__tensor_is_live(in[i]))
+            tn__tensor_use_up(in[i]);
+}
+
 /* Runs the function, with in and out that do not overlap. */
 static tn_status run(tn_compiled *c, tn_device *device, tn_tensor *const *in,
                      int in_count, tn_tensor **out, int out_count)
@@ -533,8 +580,10 @@ static tn_status run(tn_compiled *c, tn_device *device, tn_tensor *const *in,
                                           out_count);
     const bool alone = !done && begin_alone(c);
     tn__lock_give(&c->lock);
-    if (done)
+    if (done) {
+        use_up(c, in, in_count);
         return done < 0 ? (tn_status)done : TN_OK;
+    }
     if (!alone)
         return tn__fail(TN_ERR_STATE, "compiled_run: {compiled} is already "
                         "running in another thread: make one compiled "
@@ -543,6 +592,7 @@ static tn_status run(tn_compiled *c, tn_device *device, tn_tensor *const *in,
         run_plan(c, device, in, in_count, out, out_count);
     if (status >= 0)
         c->counts.calls++;
+    use_up(c, in, in_count);
     end_alone(c);
     return status;
 }
@@ -581,6 +631,15 @@ static tn_status check_run(const tn_compiled *c, tn_tensor *const *in,
                             "gradient, which a replay would not record: call "
                             "within TN_NO_GRAD, or let the function use the "
                             "tensor through its context", i);
+    }
+    for (int i = 0; i < in_count; i++) {
+        bool alone = atomic_load(&in[i]->storage->references) == 1;
+        for (int k = 0; k < in_count && alone; k++)
+            alone = k == i || in[k]->storage != in[i]->storage;
+        if (c->donate >> i & 1 && !alone)
+            return tn__fail(TN_ERR_STATE, "compiled_run: {in}[%d] is donated, but "
+                            "other tensors use its memory: drop them, or donate "
+                            "a copy (tn_clone)", i);
     }
     if (tn__me.recording)
         return tn__fail(TN_ERR_STATE, "compiled_run: work is being recorded: "

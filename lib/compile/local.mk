@@ -12,6 +12,7 @@ libtenon_la_SOURCES += \
 	lib/compile/epilogue.c lib/compile/epilogue.h \
 	lib/compile/arena.c lib/compile/arena.h \
 	lib/compile/list.c lib/compile/list.h \
+	lib/compile/donate.c lib/compile/donate.h \
 	lib/compile/freeze.h lib/compile/constants.c lib/compile/prepare.c \
 	lib/compile/instance.h lib/compile/instance.c \
 	lib/compile/program.c lib/compile/program.h \

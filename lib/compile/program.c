@@ -3,6 +3,7 @@
 #include <compile/program.h>
 
 #include <compile/arena.h>
+#include <compile/donate.h>
 #include <compile/epilogue.h>
 #include <compile/fuse.h>
 #include <compile/list.h>
@@ -22,6 +23,8 @@ typedef struct building {
     tn__replayed *program;
     tn__capture *capture;
     tn__lifetime *life; /* life[v]: of value v, if it is a temporary */
+    tn__command_span *span; /* span[v]: of value v, if it is an input or output;
+                             * owned */
     tn__move *place;    /* operands in temporaries, which get their memory when the
                          * arena exists; owned */
     size_t place_count, place_room;
@@ -31,8 +34,9 @@ typedef struct building {
     tn__text report;
 } building;
 
-/* Notes where the operands of a command are, and how long they live. */
-static bool place_uses(building *b, const tn__entry *entry)
+/* Notes where the operands of a command are, and how long they live. `alone` is
+ * false if the command is a part of a list. */
+static bool place_uses(building *b, const tn__entry *entry, bool alone)
 {
     for (uint32_t i = 0; i < entry->use_count; i++) {
         const tn__access *access = &entry->use[i].access;
@@ -57,6 +61,8 @@ static bool place_uses(building *b, const tn__entry *entry)
                 return false;
             p->move[p->move_count++] = move;
             entry->command->moves = true;
+            tn__span_note(&b->span[value], v, b->count, entry,
+                          alone ? entry->command : NULL);
         }
     }
     return true;
@@ -72,7 +78,7 @@ static bool append_commands(building *b)
         if (first->with)
             tn__report_list(&b->report, first);
         for (tn__entry *e = first; e; e = e->with) {
-            if (!place_uses(b, e))
+            if (!place_uses(b, e, !first->with))
                 return false;
             *last = e->command;
             last = &e->command->with;
@@ -250,7 +256,10 @@ static tn__replayed *finish(building *b, const tn__replay_options *options,
         done = add_group(b, grouping.group[g]);
     if (done && fuse)
         tn__entries_gather(&b->entries, b->capture);
-    done = done && append_commands(b);
+    /* The passes may have added values. */
+    b->span = done ? tn__calloc(b->capture->value_count + 1, sizeof *b->span)
+                   : NULL;
+    done = b->span && append_commands(b);
     if (done && options->freeze)
         done = tn__prepare_weights(b->capture->record->device, b->first,
                                    b->capture, &b->program->prepared);
@@ -264,6 +273,8 @@ static tn__replayed *finish(building *b, const tn__replay_options *options,
     if (!keep_externals(b))
         return NULL;
     tn__replayed *p = b->program;
+    tn__donate(p, b->span, options->donate);
+    tn__report_donors(&b->report, p);
     p->launches = tn__record_calls(b->capture->record);
     if (!tn__report_memory(&b->report, b->capture, b->life))
         return NULL;
@@ -290,6 +301,7 @@ tn__replayed *tn__replayed_make(tn__capture *capture,
     tn__entries_release(&b.entries);
     tn__text_release(&b.report);
     tn__free(b.life);
+    tn__free(b.span);
     tn__free(b.place);
     return made;
 }
@@ -319,12 +331,23 @@ static void draw(uint64_t *seed, uint64_t *call)
     *call = drawn.call;
 }
 
-/* Makes the memory of the outputs: made[i] for the i-th OUTPUT value. */
-static bool make_outputs(const tn__replayed *p, tn_tensor **made)
+/* Makes the memory of the outputs: made[i] for the i-th OUTPUT value. It is that of
+ * a donated input if that is large enough. */
+static bool make_outputs(const tn__replayed *p, tn_tensor *const *in,
+                         uint64_t donated, tn_tensor **made)
 {
     for (size_t i = 0; i < p->output_count; i++) {
         const tn__captured_value *v = &p->capture->value[p->outputs[i]];
         const int64_t bytes = v->bytes;
+        const tn_tensor *donor = p->donor[i] && donated >> (p->donor[i] - 1) & 1
+                                     ? in[p->donor[i] - 1]
+                                     : NULL;
+        if (donor && donor->offset == 0 && !donor->storage->wrapped &&
+            donor->storage->bytes >= (uint64_t)bytes) {
+            if (!(made[i] = tn__tensor_alias(donor)))
+                return false;
+            continue;
+        }
         made[i] = tn__tensor_new(p->capture->record->device, TN_U8, 1, &bytes,
                                  "compiled_run");
         if (!made[i])
@@ -380,12 +403,12 @@ static tn_tensor *output_view(const tn__replayed *p, size_t o,
 }
 
 tn_status tn__replayed_run(tn__replayed *p, tn_tensor *const *in,
-                           tn_tensor **out)
+                           uint64_t donated, tn_tensor **out)
 {
     tn_tensor *made[TN_COMPILE_MAX_OUTPUTS] = {NULL};
     const size_t count = p->capture->output_count;
     tn__clear_outputs(out, (int)count);
-    bool done = make_outputs(p, made);
+    bool done = make_outputs(p, in, donated, made);
     if (done) {
         move_operands(p, in, made);
         done = tn__record_run(p->record, draw) >= 0;

@@ -31,6 +31,9 @@ typedef struct tn__replayed {
     uint32_t *outputs;    /* the values that are OUTPUTs, which each replay makes
                            * anew. Their member `index` is the index here */
     size_t output_count;
+    int donor[TN_COMPILE_MAX_OUTPUTS]; /* donor[i]: 1 plus the index of a donated
+                           * input in whose memory outputs[i] can be; 0 if there is
+                           * none (donate.h) */
     tn_tensor *arena;     /* one reference; NULL if there are no temporaries */
     tn__arena_base base;  /* where the arena is that the commands use */
     tn__constants constants;
@@ -47,6 +50,7 @@ typedef struct tn__replayed {
 typedef struct tn__replay_options {
     bool fuse, freeze;
     double memory;
+    uint64_t donate;
 } tn__replay_options;
 
 /* Makes a program of a capture, which it takes over, also on failure. Records an
@@ -68,9 +72,10 @@ void tn__instance_free(tn__replayed *instance);
 bool tn__replayed_is_shared(const tn__replayed *program);
 
 /* Runs the program. The inputs have the dtypes, shapes and strides of those of
- * the capture. Stores new outputs in out[], owned by the open scope; on failure
- * out[] is all NULL. */
+ * the capture. Bit i of `donated` says that an output may be in the memory of input
+ * i, which nothing else uses. Stores new outputs in out[], owned by the open scope;
+ * on failure out[] is all NULL. */
 tn_status tn__replayed_run(tn__replayed *program, tn_tensor *const *in,
-                           tn_tensor **out);
+                           uint64_t donated, tn_tensor **out);
 
 #endif

@@ -66,6 +66,15 @@ void tn__report_list(tn__text *text, const tn__entry *list)
     tn__text_add(text, ", by one call\n");
 }
 
+void tn__report_donors(tn__text *text, const tn__replayed *p)
+{
+    for (size_t i = 0; i < p->output_count; i++)
+        for (size_t o = 0; o < p->capture->output_count && p->donor[i]; o++)
+            if (p->capture->output[o].value == p->outputs[i])
+                tn__text_add(text, "out[%zu] in the memory of in[%d], which is "
+                             "donated\n", o, p->donor[i] - 1);
+}
+
 bool tn__report_memory(tn__text *text, const tn__capture *capture,
                        const tn__lifetime *life)
 {

@@ -31,4 +31,7 @@ char *tn__report_finish(tn__text *lines, const char *name,
  * variable TENON_COMPILE_REPORT, if that is set. */
 tn_status tn__report_write(const char *text, const char *name);
 
+/* Adds a line for each output that is in the memory of a donated input. */
+void tn__report_donors(tn__text *text, const tn__replayed *program);
+
 #endif

@@ -24,6 +24,7 @@ typedef struct tn__host_calls {
     int64_t (*version)(const void *object);
     tn_status (*advance)(void *object);
     void (*take_back)(void *object);
+    bool returns;
 } tn__host_calls;
 
 typedef struct tn__record {
@@ -103,6 +104,8 @@ void tn__record_free(tn__record *record);
 int tn__record_host(void *object, const tn__host_calls *call);
 /* Returns whether the host parts of a record are current. */
 bool tn__record_is_current(const tn__record *record);
+/* Returns whether they can never be current again. */
+bool tn__record_is_over(const tn__record *record);
 /* Undoes the last `advance` of each host part. */
 void tn__record_take_back(const tn__record *record);
 

@@ -273,15 +273,26 @@ int64_t tn__record_calls(const tn__record *record)
     return count;
 }
 
+static bool is_current(const struct tn__host_part *part)
+{
+    return !part->call.version ||
+           part->call.version(part->object) == part->version;
+}
+
 bool tn__record_is_current(const tn__record *record)
 {
-    for (size_t i = 0; i < record->host_count; i++) {
-        const struct tn__host_part *part = &record->hosts[i];
-        if (part->call.version &&
-            part->call.version(part->object) != part->version)
+    for (size_t i = 0; i < record->host_count; i++)
+        if (!is_current(&record->hosts[i]))
             return false;
-    }
     return true;
+}
+
+bool tn__record_is_over(const tn__record *record)
+{
+    for (size_t i = 0; i < record->host_count; i++)
+        if (!record->hosts[i].call.returns && !is_current(&record->hosts[i]))
+            return true;
+    return false;
 }
 
 /* Undoes the last `advance` of the first `count` host parts. */

@@ -2,6 +2,8 @@
 #ifndef TN_LIB_DIST_DIST_H
 #define TN_LIB_DIST_DIST_H
 
+#include <dist/control.h>
+
 #include <tenon/comm_plugin.h>
 #include <tenon/dist.h>
 
@@ -32,43 +34,7 @@ const tn_comm_plugin *tn__dist_engine_find(const char *name,
  * one. */
 const char *tn__dist_engine_reason(void);
 
-/* ---- job.c, group.c ------------------------------------------------------- */
-
-typedef struct tn__dist_job {
-    const tn_comm_plugin *engine; /* NULL: one rank */
-    tn__dist_place place;
-    uint64_t timeout_ns;
-    int64_t staged;
-    uint64_t generation;          /* counts tn_dist_init */
-    tn_group *world;              /* kept */
-    tn_group *first;              /* list of the groups that have a comm */
-} tn__dist_job;
-
-struct tn_group {
-    tn_object object;
-    tn_comm *comm;        /* NULL: one rank, or the job was closed */
-    bool open;
-    int32_t rank, count;
-    int32_t *world;       /* owned: ranks in the job */
-    uint64_t sequence;    /* collectives begun */
-    char name[32];
-    tn_group *next;       /* in the job's list */
-};
-
-/* The job, or NULL. Calls below and reads of the job are made with the lock. */
-extern tn__dist_job *tn__dist_job_open;
-void tn__dist_lock(void);
-void tn__dist_unlock(void);
-uint64_t tn__dist_now(void);
-
-/* Makes a group with these ranks; takes over comm and world, also on failure. */
-tn_group *tn__dist_group_make(tn_comm *comm, int32_t rank, int32_t count,
-                              int32_t *world, const char *name);
-void tn__dist_group_shut(tn_group *group);
-/* Returns whether group can be used; else records the error of call. */
-bool tn__dist_group_check(const tn_group *group, const char *call);
-
-/* ---- work.c: one collective ----------------------------------------------- */
+/* ---- records ---------------------------------------------------------------- */
 
 /* What ranks compare, and what messages say. Compared as bytes. */
 typedef struct tn__dist_record {
@@ -85,9 +51,54 @@ _Static_assert(sizeof(tn__dist_record) <= TN_COMM_RECORD - 8, "");
 /* Where a process is, for others. */
 typedef struct tn__dist_position {
     uint32_t waits; /* 1: in the collective; 0: it was the last one */
-    uint32_t unused;
+    uint32_t any;   /* 0: there was no collective yet */
     tn__dist_record record;
+    char phase[24]; /* tn_dist_set_phase */
 } tn__dist_position;
+_Static_assert(sizeof(tn__dist_position) <= TN_COMM_RECORD, "");
+
+/* ---- job.c, group.c ------------------------------------------------------- */
+
+typedef struct tn__dist_job {
+    const tn_comm_plugin *engine; /* NULL: one rank */
+    tn__dist_place place;
+    uint64_t timeout_ns;
+    int64_t staged;
+    uint64_t generation;          /* counts tn_dist_init */
+    tn_group *world;              /* kept */
+    tn_group *first;              /* list of the groups that have a comm */
+    tn__control *control;         /* owned; NULL: the engine has a board */
+    tn__dist_position position;   /* of this process */
+} tn__dist_job;
+
+struct tn_group {
+    tn_object object;
+    tn_comm *comm;        /* NULL: one rank, or the job was closed */
+    bool open;
+    int32_t rank, count;
+    int32_t *world;       /* owned: ranks in the job */
+    uint64_t sequence;    /* collectives begun */
+    char name[32];
+    tn_group *next;       /* in the job's list */
+    tn__control_group control;  /* used if the job has a control plane */
+    tn_work *first, **end;      /* then: works that are not done, in order */
+};
+
+/* The job, or NULL. Calls below and reads of the job are made with the lock. */
+extern tn__dist_job *tn__dist_job_open;
+void tn__dist_lock(void);
+void tn__dist_unlock(void);
+uint64_t tn__dist_now(void);
+
+/* Makes a group with these ranks; takes over comm and world, also on failure. id
+ * is the same on all of them, and of no other group. */
+tn_group *tn__dist_group_make(tn_comm *comm, int32_t rank, int32_t count,
+                              int32_t *world, const char *name, uint64_t id);
+void tn__dist_group_shut(tn_group *group);
+/* Returns whether group can be used; else records the error of call. */
+bool tn__dist_group_check(const tn_group *group, const char *call);
+
+/* ---- work.c: one collective ----------------------------------------------- */
 
 typedef struct tn__dist_call {
     const char *call;     /* "dist_all_reduce", for errors */
@@ -118,7 +129,49 @@ struct tn_work {
     uint64_t generation;
     bool ended;
     tn_status status;      /* of the end */
+    double scale;          /* multiplies the result at the end; 1: nothing */
+
+    /* With a control plane: gate.c. */
+    tn_work *next;         /* in the group's list */
+    bool listed;
+    uint32_t phase;
+    tn_comm_args args;
+    tn_comm_request *head_request; /* of a message */
+    uint64_t head, check;
+    bool done, odd;
+    tn_status failure;     /* of the engine's start */
 };
+
+/* ---- gate.c: works of engines that do not compare calls -------------------- */
+
+/* Appends the work, with its args, and begins it as soon as it may. */
+void tn__dist_gate_add(tn_work *work);
+/* As the engine's wait (timeout_ns 0: test). */
+tn_status tn__dist_gate_wait(tn_work *work, uint64_t timeout_ns, uint32_t *done);
+/* Closes the work's requests. */
+void tn__dist_gate_remove(tn_work *work);
+
+/* ---- board.c: the engine's board, or that of the control plane ------------- */
+
+/* What broke the work, or, if it is NULL, the group. */
+void tn__board_state(const tn_group *group, const tn_work *work,
+                     tn_comm_state *out);
+/* Fills a row for each rank of the group. */
+void tn__board_look(tn_group *group, tn_comm_peer *out);
+void tn__board_abort(tn_group *group, tn_status code, const char *text);
+/* Where this process is: at a work, or outside of works (tn_dist_set_phase). */
+void tn__board_publish(const tn_work *work, bool waits);
+void tn__board_publish_phase(const tn_group *group, const char *phase);
+
+/* ---- version.c: whether all ranks run the same ----------------------------- */
+
+/* Gives every rank the bytes of all, through the engine. */
+tn_status tn__dist_gather(tn__dist_job *job, tn_comm *comm, const void *mine,
+                          size_t bytes, void *all, uint64_t deadline);
+/* Compares library and program, and finds whether the ranks are on several
+ * machines. Fails on all ranks with one message. */
+tn_status tn__dist_compare(tn__dist_job *job, tn_comm *comm, uint64_t deadline,
+                           bool *several);
 
 /* ---- report.c: who is where ----------------------------------------------- */
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* The engines that are tried if none was named, best first. */
-static const char *const order[] = {"local"};
+static const char *const order[] = {"local", "mpi"};
 
 /* Why a call of an engine failed. It is short because libraries that are opened by
  * dlopen share a small block of thread-local memory. */
@@ -72,6 +72,43 @@ static bool find_file(const char *name, char *path, size_t room)
 #endif
 }
 
+/* "mpi" is the engine for the implementation of MPI that has started this
+ * process. Returns its name, or NULL if none has. */
+static const char *name_of_mpi(void)
+{
+    static const char *const variable[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
+                                           "PMI_RANK", "PMI_FD", "PMI_PORT"};
+    for (int i = 0; i < 5; i++)
+        if (secure_getenv(variable[i]))
+            return i < 2 ? "openmpi" : "mpich";
+    fail(TN_ERR_PLUGIN, "mpi: no mpirun has started this process%s",
+         secure_getenv("SLURM_PROCID")
+             ? "; give srun the option --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH)"
+             : "");
+    return NULL;
+}
+
+/* Returns the table with NULL for the slots that it does not have. The copies are
+ * as long as the plugins: until the process ends. */
+static const tn_comm_plugin *complete(const tn_comm_plugin *table)
+{
+    enum { MOST = 8 };
+    static const tn_comm_plugin *known[MOST];
+    static tn_comm_plugin copy[MOST];
+    for (int i = 0; i < MOST; i++) {
+        if (known[i] == table)
+            return &copy[i];
+        if (known[i])
+            continue;
+        known[i] = table;
+        memcpy(&copy[i], table, table->size < sizeof *table ? table->size
+                                                            : sizeof *table);
+        return &copy[i];
+    }
+    fail(TN_ERR_PLUGIN, "more than %d engines were opened", MOST);
+    return NULL;
+}
+
 static const tn_comm_plugin *load(const char *name)
 {
     static const tn_comm_host host = {.size = sizeof host,
@@ -79,9 +116,14 @@ static const tn_comm_plugin *load(const char *name)
                                       .abi_minor = TN_COMM_ABI_MINOR,
                                       .fail = fail};
     char path[PATH_MAX + 300];
+    const bool mpi = !strcmp(name, "mpi");
+    if (mpi && !(name = name_of_mpi()))
+        return NULL;
     if (!find_file(name, path, sizeof path)) {
         fail(TN_ERR_PLUGIN, "there is no engine %s: no file comm_%s.so in the "
-             "plugin folders (TENON_PLUGIN_PATH)", name, name);
+             "plugin folders (TENON_PLUGIN_PATH)%s%s%s", name, name,
+             mpi ? "; install lib" : "", mpi ? name : "",
+             mpi ? "-dev and build Tenon again (configure --with-mpi)" : "");
         return NULL;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -106,13 +148,15 @@ static const tn_comm_plugin *load(const char *name)
              table->abi_major, table->size, TN_COMM_ABI_MAJOR);
         return NULL;
     }
-    if (!TN_COMM_HAS(tn_comm_plugin, table, publish) || !table->peer || !table->wait ||
-        !(table->caps & TN_COMM_CAP_CHECKS) || !(table->caps & TN_COMM_CAP_BOARD) ||
-        !(table->caps & TN_COMM_CAP_SCALE) ||
-        !(table->caps & TN_COMM_CAP_HOST_MEMORY)) {
-        fail(TN_ERR_PLUGIN, "%s cannot compare the calls of ranks, show where "
-             "they are, scale sums, wait, or move host memory; this version of "
-             "libtenon-parallel needs that of an engine", path);
+    if (!(table = complete(table)))
+        return NULL;
+    const bool board = (table->caps & TN_COMM_CAP_CHECKS) &&
+                       (table->caps & TN_COMM_CAP_BOARD);
+    if (!(table->caps & TN_COMM_CAP_HOST_MEMORY) ||
+        (board && (!table->peer || !table->publish))) {
+        fail(TN_ERR_PLUGIN, "%s cannot move host memory, or has no peer and "
+             "publish; this version of libtenon-parallel needs that of an engine",
+             path);
         return NULL;
     }
     return table;

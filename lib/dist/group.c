@@ -14,6 +14,11 @@ void tn__dist_group_shut(tn_group *group)
             *at = group->next;
             break;
         }
+    if (group->comm && job->control) {
+        while (group->first)
+            tn__dist_gate_remove(group->first);
+        tn__control_leave(job->control, &group->control);
+    }
     if (group->comm)
         job->engine->close(group->comm);
     group->comm = NULL;
@@ -36,7 +41,7 @@ static const tn_object_class group_class = {.size = sizeof group_class,
                                             .release = release};
 
 tn_group *tn__dist_group_make(tn_comm *comm, int32_t rank, int32_t count,
-                              int32_t *world, const char *name)
+                              int32_t *world, const char *name, uint64_t id)
 {
     tn_group *group = world ? tn_object_new(&group_class, 0) : NULL;
     if (!group) {
@@ -55,6 +60,9 @@ tn_group *tn__dist_group_make(tn_comm *comm, int32_t rank, int32_t count,
     snprintf(group->name, sizeof group->name, "%s", name);
     group->next = tn__dist_job_open->first;
     tn__dist_job_open->first = group;
+    group->end = &group->first;
+    if (comm && tn__dist_job_open->control)
+        tn__control_enter(tn__dist_job_open->control, &group->control, id, count);
     return group;
 }
 
@@ -104,8 +112,19 @@ static tn_status open_comm(tn_group *group, int color, int key, tn_comm **comm)
     char text[TN_COMM_TEXT];
     snprintf(text, sizeof text, "group_split: %.*s", TN_COMM_TEXT - 20,
              tn__dist_engine_reason());
-    engine->abort(group->comm, status, text);
+    tn__board_abort(group, status, text);
     return status;
+}
+
+/* The same on all ranks of the new group. */
+static uint64_t id_of(const tn_group *parent, int color)
+{
+    const uint64_t part[3] = {parent->control.id, parent->sequence,
+                              (uint64_t)color};
+    uint64_t h = 0xcbf29ce484222325u;
+    for (int i = 0; i < 3; i++)
+        h = (h ^ part[i]) * 0x9e3779b97f4a7c15u, h ^= h >> 32;
+    return h;
 }
 
 tn_group *tn_group_split_with(tn_group *group, int color,
@@ -176,7 +195,8 @@ tn_group *tn_group_split_with(tn_group *group, int color,
             char name[sizeof group->name + 16];
             snprintf(name, sizeof name, "%s/%d", group->name, color);
             made = tn__dist_group_make(comm, rank, n, world,
-                                       o.name ? o.name : name);
+                                       o.name ? o.name : name,
+                                       id_of(group, color));
             world = NULL;
         }
         tn__dist_unlock();

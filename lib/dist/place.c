@@ -129,6 +129,12 @@ static tn_status read_environment(tn__dist_place *out)
             continue;
         if (!any)
             *out = place;
+        else if (out->count == 1 && place.count > 1 &&
+                 strcmp(place.source, "SLURM_PROCID") == 0)
+            return tn_error_refuse_argument(
+                TN_ERR_ARGUMENT, call_name, NULL,
+                "srun has started %d tasks, and %s says that each is alone: give "
+                "srun the option --mpi=pmix", (int)place.count, out->source);
         else if (place.rank != out->rank || place.count != out->count)
             return tn_error_refuse_argument(
                 TN_ERR_ARGUMENT, call_name, NULL,

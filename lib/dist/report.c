@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SILENT_NS = 1000000000 }; /* without a heartbeat */
+
 typedef struct text {
     char at[TN_COMM_TEXT];
     size_t used;
@@ -54,30 +56,45 @@ static void say_record(text *t, const tn__dist_record *r)
         say(t, ", in %.*s", (int)sizeof r->path, r->path);
 }
 
+/* Whether the job is on several machines, so that messages name them. */
+static bool several(void)
+{
+    return tn__dist_job_open->control && tn__dist_job_open->control->several;
+}
+
 /* What a rank that is not there does. */
 static void say_place(text *t, const tn_comm_peer *peer)
 {
     tn__dist_position position;
     if (peer->life == TN_COMM_GONE)
-        say(t, "has ended (process %lld)", (long long)peer->process);
+        say(t, "has ended");
     else if (peer->life == TN_COMM_CLOSED)
         say(t, "has left the job");
-    else if (peer->silent_ns > 1000000000u)
-        say(t, "is silent for %.1f s (process %lld)", (double)peer->silent_ns * 1e-9,
-            (long long)peer->process);
+    else if (peer->silent_ns > SILENT_NS)
+        say(t, "is silent for %.1f s", (double)peer->silent_ns * 1e-9);
     else
-        say(t, "is alive (process %lld)", (long long)peer->process);
+        say(t, "is alive");
+    if (peer->life != TN_COMM_CLOSED)
+        say(t, " (process %lld%s%.64s)", (long long)peer->process,
+            several() ? " on " : "", several() ? peer->host : "");
     if (peer->position_bytes != sizeof position) {
-        say(t, ", before its first collective");
+        if (!tn__dist_job_open->control)
+            say(t, ", before its first collective");
         return;
     }
     memcpy(&position, peer->position, sizeof position);
-    say(t, position.waits ? ", waits in " : ", last seen at ");
+    if (position.phase[0])
+        say(t, ", last in %.*s", (int)sizeof position.phase, position.phase);
+    if (!position.any)
+        return;
+    const bool waits = position.waits && peer->life == TN_COMM_ALIVE;
+    say(t, waits ? ", waits in " : ", last seen at ");
     say_record(t, &position.record);
     say(t, " of %.*s", (int)sizeof position.record.group, position.record.group);
 }
 
-static void say_ranks(text *t, const tn_group *group, const bool *these)
+/* Returns how many. */
+static int say_ranks(text *t, const tn_group *group, const bool *these)
 {
     int count = 0;
     for (int32_t r = 0; r < group->count; r++)
@@ -89,6 +106,7 @@ static void say_ranks(text *t, const tn_group *group, const bool *these)
             say(t, any ? ", %d" : "%d", (int)group->world[r]);
             any = true;
         }
+    return count;
 }
 
 /* Each different call, with the ranks that are in it. */
@@ -112,25 +130,37 @@ static void say_mismatch(text *t, const tn_group *group,
         memcpy(&record, peer[r].record, sizeof record);
         say(t, any ? "; " : "");
         any = true;
-        say_ranks(t, group, these);
+        if (say_ranks(t, group, these) == 1 && several())
+            say(t, " (%.64s)", peer[r].host);
         say(t, ": ");
         say_record(t, &record);
     }
     free(said);
 }
 
+static bool is_known(const tn_comm_peer *peer)
+{
+    return peer->silent_ns != UINT64_MAX || peer->life != TN_COMM_ALIVE;
+}
+
 /* How many ranks are there, and where each other one is, except one that the
- * message has named (or -1). */
+ * message has named (or -1). If rank 0 does not answer, little is known. */
 static void say_missing(text *t, const tn_group *group,
                         const tn_comm_peer *peer, const bool *there,
                         int32_t named)
 {
-    int32_t count = 0, listed = 0;
-    for (int32_t r = 0; r < group->count; r++)
-        count += there[r];
-    say(t, "; %d of %d ranks are there", (int)count, (int)group->count);
+    int32_t count = 0, listed = 0, unknown = 0;
     for (int32_t r = 0; r < group->count; r++) {
-        if (there[r] || r == named)
+        count += there[r];
+        unknown += !there[r] && !is_known(&peer[r]);
+    }
+    if (!unknown)
+        say(t, "; %d of %d ranks are there", (int)count, (int)group->count);
+    for (int32_t r = 0; r < group->count; r++) {
+        /* A rank may have begun, and then be stopped or out of reach. */
+        const bool silent = r != group->rank && is_known(&peer[r]) &&
+                            peer[r].silent_ns > SILENT_NS;
+        if ((there[r] && !silent) || r == named || !is_known(&peer[r]))
             continue;
         if (++listed > 8) {
             say(t, "; and more");
@@ -139,13 +169,14 @@ static void say_missing(text *t, const tn_group *group,
         say(t, "; rank %d ", (int)group->world[r]);
         say_place(t, &peer[r]);
     }
+    if (unknown)
+        say(t, "; the others cannot be asked");
 }
 
 static void compose(text *t, const tn_work *work, const tn_comm_state *state,
                     bool late)
 {
-    const tn_group *group = work->group;
-    const tn_comm_plugin *engine = tn__dist_job_open->engine;
+    tn_group *group = work->group;
     const bool pair = work->peer >= 0;
     tn_comm_peer *peer = calloc((size_t)group->count, sizeof *peer);
     bool *there = calloc((size_t)group->count, sizeof *there);
@@ -156,10 +187,7 @@ static void compose(text *t, const tn_work *work, const tn_comm_state *state,
         free(there);
         return;
     }
-    for (int32_t r = 0; r < group->count; r++) {
-        peer[r].size = sizeof *peer;
-        engine->peer(group->comm, r, &peer[r]);
-    }
+    tn__board_look(group, peer);
     for (int32_t r = 0; r < group->count; r++)
         there[r] = peer[r].sequence >= peer[group->rank].sequence;
     if (state->reason == TN_COMM_MISMATCH && !pair) {
@@ -185,7 +213,11 @@ static void compose(text *t, const tn_work *work, const tn_comm_state *state,
     if (state->reason == TN_COMM_MISMATCH)
         say(t, ": the other rank has another dtype, count or label");
     int32_t named = -1;
-    if (state->reason == TN_COMM_LOST || state->reason == TN_COMM_LEFT) {
+    if (state->reason == TN_COMM_FAILED)
+        say(t, ": %s", tn__dist_engine_reason());
+    if (state->reason == TN_COMM_LOST && state->peer < 0)
+        say(t, ": the connection to the other ranks was lost");
+    else if (state->reason == TN_COMM_LOST || state->reason == TN_COMM_LEFT) {
         named = state->peer;
         say(t, ": rank %d ", (int)group->world[state->peer]);
         say_place(t, &peer[state->peer]);
@@ -208,7 +240,7 @@ tn_status tn__dist_report_end(const tn_group *group, const char *call)
     tn_comm_state state = {.size = sizeof state};
     tn__dist_lock();
     if (group->open && group->comm)
-        tn__dist_job_open->engine->state(group->comm, &state);
+        tn__board_state(group, NULL, &state);
     tn__dist_unlock();
     if (state.reason != TN_COMM_ABORTED || !state.text[0])
         return tn_error_refuse_argument(TN_ERR_STATE, call, NULL, "%s",
@@ -216,19 +248,33 @@ tn_status tn__dist_report_end(const tn_group *group, const char *call)
     return tn_error_set(state.code ? state.code : TN_ERR_STATE, "%s", state.text);
 }
 
+/* An engine notices a rank that has ended, too, but cannot say which: the control
+ * plane needs a moment. */
+static void find_state(const tn_work *work, tn_comm_state *state)
+{
+    tn__control *control = tn__dist_job_open->control;
+    tn__board_state(work->group, work, state);
+    for (int i = 0; state->reason == TN_COMM_FAILED && control && i < 40; i++) {
+        tn__control_wait(control, 10000000);
+        tn__board_state(work->group, work, state);
+    }
+}
+
 tn_status tn__dist_report(tn_work *work, bool late)
 {
     tn__dist_lock();
-    const tn_group *group = work->group;
-    tn_comm_state state = {.size = sizeof state};
-    tn__dist_job_open->engine->state(group->comm, &state);
+    tn_group *group = work->group;
+    tn_comm_state state;
+    find_state(work, &state);
     if (state.reason != TN_COMM_ABORTED) {
         text t = {.used = 0};
         compose(&t, work, &state, late);
-        tn__dist_job_open->engine->abort(
-            group->comm,
-            state.reason == TN_COMM_MISMATCH ? TN_ERR_ARGUMENT : TN_ERR_STATE,
-            t.at);
+        tn__board_abort(group,
+                        state.reason == TN_COMM_MISMATCH ? TN_ERR_ARGUMENT
+                                                         : TN_ERR_STATE,
+                        t.at);
+    } else if (tn__dist_job_open->control) {
+        tn__dist_job_open->engine->abort(group->comm, state.code, state.text);
     }
     tn__dist_unlock();
     return tn__dist_report_end(group, work->call);
@@ -241,7 +287,7 @@ tn_status tn__dist_give_up(tn_group *group, const char *call)
     if (group->open && group->comm) {
         say(&t, "%s: rank %d of %s has failed before: %s", call,
             (int)group->world[group->rank], group->name, tn_error());
-        tn__dist_job_open->engine->abort(group->comm, TN_ERR_STATE, t.at);
+        tn__board_abort(group, TN_ERR_STATE, t.at);
     }
     tn__dist_unlock();
     return TN_ERR_STATE;

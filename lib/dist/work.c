@@ -78,6 +78,10 @@ static tn_status finish(tn_work *work, tn_status status)
         status = tn_tensor_set_array(out, work->host_out, work->out_bytes);
     else if (status == TN_OK && out && tn_tensor_numel(out))
         status = mark_written(out);
+    if (status == TN_OK && out && work->scale != 1)
+        TN_NO_GRAD {
+            status = tn_mul_scalar_(out, work->scale) ? TN_OK : tn_error_code();
+        }
     work->status = status;
     work->ended = true;
     let_go(work);
@@ -91,11 +95,24 @@ static bool is_current(const tn_work *work)
            tn__dist_job_open->generation == work->generation && work->group->open;
 }
 
-static void publish(const tn_work *work, bool waits)
+/* Closes the requests. With the lock. */
+static void close_requests(tn_work *work)
 {
-    tn__dist_position position = {.waits = waits, .record = work->record};
-    tn__dist_job_open->engine->publish(work->group->comm, &position,
-                                       sizeof position);
+    if (work->group->comm && tn__dist_job_open->control)
+        tn__dist_gate_remove(work);
+    else if (work->request)
+        tn__dist_job_open->engine->request_close(work->request);
+    work->request = NULL;
+}
+
+static tn_status poll_request(tn_work *work, uint64_t timeout_ns, uint32_t *done)
+{
+    const tn_comm_plugin *engine = tn__dist_job_open->engine;
+    if (tn__dist_job_open->control)
+        return tn__dist_gate_wait(work, timeout_ns, done);
+    return timeout_ns && engine->wait
+               ? engine->wait(work->request, timeout_ns, done)
+               : engine->test(work->request, done);
 }
 
 /* Tests the request, or waits for a few milliseconds. Returns whether the work
@@ -114,9 +131,7 @@ static bool advance(tn_work *work, bool waits)
                          "the job was closed (tn_dist_close) before it was done"));
         return true;
     }
-    const tn_comm_plugin *engine = tn__dist_job_open->engine;
-    tn_status status = waits ? engine->wait(work->request, SLICE_NS, &done)
-                             : engine->test(work->request, &done);
+    tn_status status = poll_request(work, waits ? SLICE_NS : 0, &done);
     if (status == TN_OK && !done)
         late = tn__dist_now() - work->since_ns > tn__dist_job_open->timeout_ns;
     if (status == TN_OK && !done && !late) {
@@ -124,16 +139,15 @@ static bool advance(tn_work *work, bool waits)
         return false;
     }
     if (done) {
-        publish(work, false);
-        engine->request_close(work->request);
-        work->request = NULL;
+        tn__board_publish(work, false);
+        close_requests(work);
     }
     tn__dist_unlock();
     if (!done) {
         status = tn__dist_report(work, late);
         tn__dist_lock();
         if (is_current(work))
-            engine->request_close(work->request);
+            close_requests(work);
         work->request = NULL;
         tn__dist_unlock();
     }
@@ -150,7 +164,7 @@ tn_status tn_work_wait(tn_work *work)
     if (!work->ended) {
         tn__dist_lock();
         if (is_current(work))
-            publish(work, true);
+            tn__board_publish(work, true);
         tn__dist_unlock();
     }
     while (!work->ended)
@@ -180,13 +194,16 @@ static const tn_object_class work_class = {.size = sizeof work_class,
 
 /* ---- the beginning -------------------------------------------------------- */
 
-/* FNV-1a: the ranks compare this instead of the record. */
-static uint64_t hash(const void *data, size_t bytes)
+/* The ranks compare this instead of the record. */
+static uint64_t hash(const tn__dist_record *record)
 {
-    const unsigned char *at = data;
-    uint64_t h = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < bytes; i++)
-        h = (h ^ at[i]) * 0x100000001b3u;
+    uint64_t word[sizeof *record / 8], h = 0xcbf29ce484222325u;
+    _Static_assert(sizeof word == sizeof *record, "");
+    memcpy(word, record, sizeof word);
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
+        h = (h ^ word[i]) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 32;
+    }
     return h;
 }
 
@@ -229,15 +246,19 @@ static void describe(tn_work *work, const tn__dist_call *call)
     work->peer = is_pair(call->kind) ? call->root : -1;
 }
 
-/* What both ends of a message have in common. */
-static uint64_t check_of(const tn__dist_record *record)
+/* Both ends of a message have in common what is neither its direction nor the
+ * place of the call. What repeats in each step is a collective without its
+ * number. */
+static uint64_t check_of(const tn__dist_record *record, bool numbered)
 {
-    if (!is_pair(record->kind))
-        return hash(record, sizeof *record);
-    tn__dist_record both = *record;
-    both.kind = TN_COMM_SEND;
-    memset(both.path, 0, sizeof both.path);
-    return hash(&both, sizeof both);
+    tn__dist_record common = *record;
+    if (!numbered)
+        common.sequence = 0;
+    if (is_pair(record->kind)) {
+        common.kind = TN_COMM_SEND;
+        memset(common.path, 0, sizeof common.path);
+    }
+    return hash(&common);
 }
 
 /* One rank: the result is the input. */
@@ -253,11 +274,17 @@ static tn_status run_alone(const tn__dist_call *call)
     return status;
 }
 
-static tn_status start(tn_work *work, const tn__dist_call *call,
-                       const void *send, void *recv)
+/* With the lock, in an open job. */
+static tn_status start_current(tn_work *work, const tn__dist_call *call,
+                               const void *send, void *recv)
 {
-    const tn_comm_args args = {
-        .size = sizeof args,
+    const tn_comm_plugin *engine = tn__dist_job_open->engine;
+    const bool gated = tn__dist_job_open->control != NULL;
+    const bool scales = engine->caps & TN_COMM_CAP_SCALE;
+    const double scale = call->mean ? 1.0 / work->group->count : 1;
+    work->scale = scales ? 1 : scale;
+    work->args = (tn_comm_args){
+        .size = sizeof work->args,
         .kind = call->kind,
         .dtype = work->record.dtype,
         .reduce = call->reduce,
@@ -265,21 +292,29 @@ static tn_status start(tn_work *work, const tn__dist_call *call,
         .count = call->count,
         .send = send,
         .recv = recv,
-        .scale = call->mean ? 1.0 / work->group->count : 1,
-        .check = check_of(&work->record),
+        .scale = scales ? scale : 1,
+        .check = check_of(&work->record, !gated),
         .record = &work->record,
         .record_bytes = sizeof work->record,
     };
+    tn_status status = TN_OK;
+    tn__board_publish(work, false);
+    if (gated)
+        tn__dist_gate_add(work);
+    else
+        status = engine->start(work->group->comm, &work->args, &work->request);
+    tn__dist_job_open->staged += !!work->host_in +
+                                 (work->host_out != work->host_in);
+    return status;
+}
+
+static tn_status start(tn_work *work, const tn__dist_call *call,
+                       const void *send, void *recv)
+{
     tn__dist_lock();
-    tn_status status = TN_ERR_STATE;
     const bool current = is_current(work);
-    if (current) {
-        status = tn__dist_job_open->engine->start(work->group->comm, &args,
-                                                  &work->request);
-        tn__dist_job_open->staged += !!work->host_in +
-                                     (work->host_out != work->host_in);
-        publish(work, false);
-    }
+    tn_status status = current ? start_current(work, call, send, recv)
+                               : TN_ERR_STATE;
     tn__dist_unlock();
     if (status == TN_OK)
         return TN_OK;
@@ -297,6 +332,7 @@ tn_work *tn__dist_work_begin(tn_group *group, const tn__dist_call *call)
     work->call = call->call;
     work->group = tn_keep(group);
     work->since_ns = tn__dist_now();
+    work->scale = 1;
     tn__dist_lock();
     work->generation = tn__dist_job_open ? tn__dist_job_open->generation : 0;
     describe(work, call);

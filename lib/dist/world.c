@@ -2,10 +2,43 @@
 #include <dist/dist.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t generation;
 
 TN_OPTIONS_TYPE(tn_dist_init, "dist_init", "", TN_DIST_INIT_OPTIONS_LIST)
+
+/* Makes the control plane. */
+static tn_status connect_ranks(tn__dist_job *job, tn_comm *comm, bool several,
+                               uint64_t deadline)
+{
+    const int32_t count = job->place.count;
+    tn__address own, *all = calloc((size_t)count, sizeof *all);
+    job->control = tn__control_make(job->place.rank, count, several, &own);
+    if (!all || !job->control) {
+        free(all);
+        return tn_error_set(TN_ERR_MEMORY, "dist_init: no control plane");
+    }
+    unsigned char token[TN__TOKEN];
+    bool launched = false;
+    tn_status status = tn__control_token(job->place.rank, token, &launched);
+    if (!launched) /* rank 0's reaches the others by the engine */
+        memcpy(own.token, token, sizeof token);
+    if (status == TN_OK)
+        status = tn__dist_gather(job, comm, &own, sizeof own, all, deadline);
+    if (status != TN_OK) {
+        free(all);
+    } else {
+        if (launched)
+            memcpy(all[0].token, token, sizeof token);
+        status = tn__control_join(job->control, all, deadline);
+    }
+    if (status != TN_OK) {
+        tn__control_close(job->control);
+        job->control = NULL;
+    }
+    return status;
+}
 
 /* Opens the engine, unless there is one rank. */
 static tn_status join(tn__dist_job *job, tn_comm **comm)
@@ -29,12 +62,22 @@ static tn_status join(tn__dist_job *job, tn_comm **comm)
     if (!job->engine)
         return TN_ERR_PLUGIN;
     tn_status status = job->engine->open(&own, comm);
-    return status == TN_OK
-               ? TN_OK
-               : tn_error_refuse_argument(status, "dist_init", NULL, "rank %d of "
-                                          "%d (%s): %s", (int)place->rank,
-                                          (int)place->count, place->source,
-                                          tn__dist_engine_reason());
+    if (status != TN_OK)
+        return tn_error_refuse_argument(status, "dist_init", NULL, "rank %d of "
+                                        "%d (%s): %s", (int)place->rank,
+                                        (int)place->count, place->source,
+                                        tn__dist_engine_reason());
+    const uint64_t deadline = tn__dist_now() + job->timeout_ns;
+    const uint64_t own_board = TN_COMM_CAP_CHECKS | TN_COMM_CAP_BOARD;
+    bool several = false;
+    status = tn__dist_compare(job, *comm, deadline, &several);
+    /* Between machines no engine knows soon who has ended. */
+    if (status == TN_OK &&
+        (several || (job->engine->caps & own_board) != own_board))
+        status = connect_ranks(job, *comm, several, deadline);
+    if (status != TN_OK)
+        job->engine->close(*comm);
+    return status;
 }
 
 static tn_status init(const tn_dist_init_options *o)
@@ -63,9 +106,10 @@ static tn_status init(const tn_dist_init_options *o)
         world[r] = r;
     tn__dist_job_open = job;
     tn_group *group = tn__dist_group_make(comm, job->place.rank, job->place.count,
-                                          world, "world");
+                                          world, "world", 0);
     if (!group) {
         tn__dist_job_open = NULL;
+        tn__control_close(job->control);
         free(job);
         return TN_ERR_MEMORY;
     }
@@ -91,9 +135,13 @@ void tn_dist_close(void)
     tn__dist_lock();
     tn__dist_job *job = tn__dist_job_open;
     tn_group *world = job ? job->world : NULL;
+    if (job && job->control)
+        tn__control_bye(job->control);
     while (job && job->first)
         tn__dist_group_shut(job->first);
     tn__dist_job_open = NULL;
+    if (job)
+        tn__control_close(job->control);
     free(job);
     tn__dist_unlock();
     tn_drop(world);
@@ -142,4 +190,13 @@ tn_group *tn_dist_world(void)
                                  "the process has joined no job: call "
                                  "tn_dist_init first");
     return world;
+}
+
+void tn_dist_set_phase(const char *phase)
+{
+    tn__dist_lock();
+    tn__dist_job *job = tn__dist_job_open;
+    if (job && job->world->comm)
+        tn__board_publish_phase(job->world, phase ? phase : "");
+    tn__dist_unlock();
 }

@@ -172,7 +172,8 @@ int tn_graph_on_replay(void *object, const tn_graph_host *host)
     }
     const tn__host_calls call = {
         host->version, host->advance,
-        TN_HAS(tn_graph_host, host, take_back) ? host->take_back : NULL};
+        TN_HAS(tn_graph_host, host, take_back) ? host->take_back : NULL,
+        TN_HAS(tn_graph_host, host, returns) && host->returns};
     const int given =
         tn__me.recording
             ? tn__record_host(object, &call)

@@ -322,6 +322,8 @@ tn_compiled *tn_freeze(tn_module *any, tn_tensor *example)
                                  "example is NULL");
         return NULL;
     }
+    if (!tn_object_check_kind(example, "tensor", "freeze", "example"))
+        return NULL;
     tn_scope *scope = tn_scope_open();
     tn_compiled *frozen = tn_compile(run_frozen, module, .freeze = true,
                                      .keep = module,

@@ -170,7 +170,7 @@ tn_compiled *tn_compile_step_with(tn_compile_fn fn, void *context,
         s->keep_grads = o.keep_grads;
         compiled = tn_compile(run, s, .plans = o.plans,
                               .check_every = o.check_every, .fuse = o.fuse,
-                              .memory = o.memory,
+                              .memory = o.memory, .donate = o.donate,
                               .name = o.name ? o.name : "compiled step",
                               .keep = s);
     }

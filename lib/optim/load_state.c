@@ -1,5 +1,6 @@
-/* load_state.c: loads an optimizer's state from a file of save_state.c.
- * Everything is read and checked before the optimizer changes. */
+/* load_state.c: loads an optimizer's state from a file of save_state.c, or from
+ * pieces that the caller reads. Everything is read and checked before the
+ * optimizer changes. */
 #include <json/json.h>
 #include <optim/state_list.h>
 #include <stdlib.h>
@@ -7,6 +8,15 @@
 #include <tenon/autograd.h>
 #include <tenon/io.h>
 #include <tenon/ops.h>
+
+/* Where the state comes from. */
+typedef struct source {
+    const char *path;       /* for messages */
+    const char *text;       /* the metadata; NULL if there are none */
+    tn_safetensors *file;   /* NULL: read */
+    tn_optim_piece_fn read;
+    void *context;
+} source;
 
 static tn_status bad_file(const char *path, const char *what)
 {
@@ -157,10 +167,9 @@ static tn_status read_text(saved *s, const tn_optim *optim,
 /* Reads the state from the metadata, which is JSON. Metadata that is not JSON
  * was not written by tn_optim_save. */
 static tn_status read_metadata(saved *s, const tn_optim *optim,
-                               tn_safetensors *file)
+                               const source *from)
 {
-    const char *path = tn_safetensors_path(file);
-    const char *text = tn_safetensors_metadata(file, "optimizer");
+    const char *path = from->path, *text = from->text;
     if (!text)
         return read_text(s, optim, NULL, path);
     const size_t bytes = strlen(text);
@@ -181,9 +190,9 @@ static tn_status read_metadata(saved *s, const tn_optim *optim,
 
 /* Reads the tensor `name` to the device of parameter p. Fails if its shape or
  * dtype differs from what the slot requires. */
-static tn_tensor *read_slot(tn_safetensors *file, const char *path,
-                            const char *name, const tn_dims_list *shape,
-                            tn_tensor *p)
+static tn_tensor *read_whole(tn_safetensors *file, const char *path,
+                             const char *name, const tn_dims_list *shape,
+                             tn_tensor *p)
 {
     if (!tn_safetensors_has(file, name)) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
@@ -204,31 +213,56 @@ static tn_tensor *read_slot(tn_safetensors *file, const char *path,
             name);
         return NULL;
     }
-    return tn_to(x, tn_tensor_device(p));
+    return x;
+}
+
+/* Reads entry `at` of the list: of `count` elements from the offset, or of all
+ * if count is negative. */
+static tn_tensor *read_entry(const source *from, const tn__optim_list *l, int at,
+                             int64_t count, tn_tensor *p)
+{
+    const tn_dims_list *shape = &l->shape[at];
+    tn_tensor *x = NULL;
+    if (from->file) {
+        x = read_whole(from->file, from->path, l->name[at], shape, p);
+        if (x && count >= 0) /* a copy, so that the rest is freed */
+            x = tn_clone(tn_narrow(tn_view(x, tn_dims(-1)), 0, l->offset[at],
+                                   count));
+        return tn_to(x, tn_tensor_device(p));
+    }
+    x = tn_empty(count < 0 ? *shape : tn_dims(count),
+                 .dtype = tn_tensor_dtype(p), .device = tn_tensor_device(p));
+    if (!x || from->read(&(tn_optim_piece){sizeof(tn_optim_piece), l->name[at],
+                                           *shape, l->offset[at], x},
+                         from->context) < 0)
+        return NULL;
+    return x;
 }
 
 /* Reads all tensors of the optimizer's state, in its order, into the list l. */
 static tn_status read_all(const tn_optim *optim, const saved *s,
-                          tn_safetensors *file, const char *path,
-                          tn__optim_list *l)
+                          const source *from, tn__optim_list *l)
 {
-    int group = 0;
+    int group = 0, whole = 0;
     size_t first = 0;
     for (const tn__optim_group *g = optim->first; g; g = g->next, group++) {
         const int count = tn_parameters_count(g->parameters);
         for (int i = 0; i < count; i++) {
+            tn_tensor *p = tn_parameters_at(g->parameters, i);
+            const bool cut = tn__optim_is_cut(optim, &g->state[i], p);
+            const int64_t elements = cut ? g->state[i].range.count : -1;
             if (s->steps[first + (size_t)i] == 0)
                 continue;
             for (int k = 0; k < optim->rule->slots; k++) {
-                tn_tensor *p = tn_parameters_at(g->parameters, i);
                 tn_dims_list shape;
                 if (!tn__optim_slot_shape(optim->rule, p, k, &shape))
                     continue;
-                int at = l->count;
-                const char *name = tn__optim_list_name(
-                    l, group, tn_parameters_name(g->parameters, i),
-                    optim->rule->slot_name[k]);
-                l->tensor[at] = read_slot(file, path, name, &shape, p);
+                whole++;
+                if (elements == 0)
+                    continue;
+                const int at = l->count;
+                tn__optim_list_slot(l, group, g, i, k);
+                l->tensor[at] = read_entry(from, l, at, elements, p);
                 if (!l->tensor[at])
                     return tn_error_code();
             }
@@ -241,20 +275,22 @@ static tn_status read_all(const tn_optim *optim, const saved *s,
         for (int i = 0; i < tn_parameters_count(optim->first->parameters); i++)
             shape.dim[0] +=
                 tn_tensor_numel(tn_parameters_at(optim->first->parameters, i));
-        for (int i = 0; i < 2 + 2 * s->history->count; i++) {
-            const char *name = tn__optim_list_history_name(l, i);
-            tn_tensor *x = read_slot(file, path, name, &shape, p);
+        for (int i = 0; i < 2 + 2 * s->history->count; i++, whole++) {
+            const int at = l->count;
+            tn__optim_list_history_name(l, i);
+            l->shape[at] = shape;
+            tn_tensor *x = read_entry(from, l, at, -1, p);
             if (!x)
                 return tn_error_code();
             *tn__optim_history_tensor(s->history, i) = tn_keep(x);
         }
     }
-    if (tn_safetensors_count(file) != l->count)
+    if (from->file && tn_safetensors_count(from->file) != whole)
         return tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_load", "path",
                                         "%s: the file has %d tensors, but the "
                                         "optimizer has %d",
-                                        path, tn_safetensors_count(file),
-                                        l->count);
+                                        from->path,
+                                        tn_safetensors_count(from->file), whole);
     return TN_OK;
 }
 
@@ -280,10 +316,11 @@ static void apply_all(tn_optim *optim, const saved *s, const tn__optim_list *l)
             state->progress.memory = s->memory[parameter];
             for (int k = 0; k < optim->rule->slots; k++) {
                 tn_dims_list shape;
+                tn_tensor *p = tn_parameters_at(g->parameters, i);
                 bool here = state->progress.steps &&
-                            tn__optim_slot_shape(
-                                optim->rule, tn_parameters_at(g->parameters, i),
-                                k, &shape);
+                            tn__optim_slot_shape(optim->rule, p, k, &shape) &&
+                            !(tn__optim_is_cut(optim, state, p) &&
+                              state->range.count == 0);
                 tn_drop(state->slot[k]);
                 state->slot[k] = here ? tn_keep(l->tensor[next++]) : NULL;
             }
@@ -291,24 +328,33 @@ static void apply_all(tn_optim *optim, const saved *s, const tn__optim_list *l)
     }
 }
 
-static tn_status load_file(tn_optim *optim, tn_safetensors *file)
+static tn_status load_from(tn_optim *optim, const source *from)
 {
-    const char *path = tn_safetensors_path(file);
-    tn__optim_list *l = file ? tn__optim_list_new(optim) : NULL;
+    tn__optim_list *l = tn__optim_list_new(optim);
     if (!l)
         return tn_error_code();
     saved s = {0};
-    tn_status status = read_metadata(&s, optim, file);
+    tn_status status = read_metadata(&s, optim, from);
     TN_NO_GRAD
     {
         if (status == TN_OK)
-            status = read_all(optim, &s, file, path, l);
+            status = read_all(optim, &s, from, l);
     }
     if (status == TN_OK)
         apply_all(optim, &s, l);
     tn_error_rename("safetensors_tensor", "optim_load", "path");
     saved_free(&s);
     return status;
+}
+
+static tn_status load_file(tn_optim *optim, tn_safetensors *file)
+{
+    if (!file)
+        return tn_error_code();
+    return load_from(optim,
+                     &(source){.path = tn_safetensors_path(file),
+                               .text = tn_safetensors_metadata(file, "optimizer"),
+                               .file = file});
 }
 
 tn_status tn_optim_load(tn_optim *optim, const char *path)
@@ -339,6 +385,28 @@ tn_status tn_optim_load_part(tn_optim *optim, struct tn_safetensors *part)
     tn_scope *scope = tn_scope_open();
     status = load_file(optim, part);
     tn_error_rename("optim_load", "optim_load_part", "part");
+    tn_scope_close(scope);
+    return status;
+}
+
+tn_status tn_optim_load_pieces(tn_optim *optim, const char *json,
+                               const char *from, tn_optim_piece_fn read,
+                               void *context)
+{
+    static const char call[] = "optim_load_pieces";
+    if (tn_error())
+        return TN_ERR_STATE;
+    if (tn__optim_check_file(call, optim, "") < 0)
+        return tn_error_code();
+    if (!json || !from || !read)
+        return tn_error_refuse_argument(
+            TN_ERR_ARGUMENT, call, !json ? "json" : !from ? "source" : "read",
+            "%s is NULL", !json ? "json" : !from ? "source" : "read");
+    tn_scope *scope = tn_scope_open();
+    tn_status status = load_from(optim, &(source){.path = from, .text = json,
+                                                  .read = read,
+                                                  .context = context});
+    tn_error_rename("optim_load", call, "json");
     tn_scope_close(scope);
     return status;
 }

@@ -16,7 +16,7 @@ libtenon_la_SOURCES += \
 	lib/optim/nadam.c \
 	lib/optim/optim.c lib/optim/optim.h \
 	lib/optim/plateau.c \
-	lib/optim/radam.c \
+	lib/optim/radam.c lib/optim/restrict.c \
 	lib/optim/rmsprop.c \
 	lib/optim/rprop.c \
 	lib/optim/load_state.c lib/optim/save_state.c \

@@ -31,6 +31,8 @@ static void optim_release(void *object)
     tn_drop(optim->first);
     tn_drop(optim->history);
     tn_drop(optim->found);
+    if (optim->release)
+        optim->release(optim->context);
 }
 
 static const tn_object_class optim_class = {
@@ -173,6 +175,9 @@ tn_status tn_optim_add_group_with(tn_optim *optim,
     if (tn_options_take(tn_optim_add_group_type(), &o, options) < 0)
         return TN_ERR_ARGUMENT;
     const char *name = "optim_add_group";
+    if (tn__optim_refuse_restricted(optim, name,
+                                    "add groups before it is divided") < 0)
+        return TN_ERR_UNSUPPORTED;
     if (optim->rule->closure)
         return tn_error_refuse_argument(TN_ERR_UNSUPPORTED, name, "optim",
                                         "%s supports only one group of "
@@ -288,6 +293,12 @@ double tn_optim_group_lr(const tn_optim *optim, int group)
 {
     tn__optim_group *g = group_at("optim_group_lr", optim, group);
     return g ? g->rates.lr : NAN;
+}
+
+tn_parameter_list *tn_optim_parameters(const tn_optim *optim, int group)
+{
+    tn__optim_group *g = group_at("optim_parameters", optim, group);
+    return g ? g->parameters : NULL;
 }
 
 tn_status tn_optim_group_set_lr(tn_optim *optim, int group, double lr)

@@ -30,6 +30,8 @@ typedef struct tn__optim_state {
      * itself. Its numbers are used, so that fused kernels need them once. */
     int leader;
     bool steps; /* the last step, or its replay, updates the parameter */
+    tn_optim_range range; /* of a restricted optimizer: the elements that this
+                             process updates */
 } tn__optim_state;
 
 /* The rates of a group. tn_optim_save saves all of them. */
@@ -99,9 +101,8 @@ struct tn_optim {
                         the operator undecayed */
     tn__optim_rates defaults; /* rates of new groups */
     tn__optim_group *first;   /* list of groups; counted reference */
-    int64_t version;          /* number of changes of the groups, of the state's
-                                 tensors, and of the set of parameters that a
-                                 recorded step updates */
+    int64_t version;          /* number of changes of the groups and of the state's
+                                 tensors */
     void *history;            /* state of LBFGS (lbfgs.h); counted reference */
     int64_t unscaled, stepped; /* gradient scaler's round (scaler.c) of the
                                   last unscaling and of the last step */
@@ -111,10 +112,14 @@ struct tn_optim {
     tn_tensor *found;
     tn_tensor *skip;    /* found, while the scaler calls tn_optim_step, which then
                            keeps the old values if it is true */
-    bool skips;         /* the last recorded step had `skip` */
+    bool skips;         /* the last step had `skip` */
     tn_grad_scaler *scaler; /* which recorded it; it owns a reference to the
                                optimizer */
     tn_optim *next_scaled;  /* next in the scaler's list */
+    /* Of a restricted optimizer (restrict.c); else NULL. */
+    tn_status (*after)(void *context);
+    void *context;
+    void (*release)(void *context);
     union {
         tn_optim_sgd_options sgd;
         tn_optim_adam_options adam;
@@ -154,6 +159,23 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
  * not use the slot. */
 bool tn__optim_slot_shape(const tn__optim_rule *rule, const tn_tensor *p,
                           int slot, tn_dims_list *shape);
+
+/* ---- restrict.c: an optimizer of a part of the elements ---- */
+
+/* Returns whether this process updates only a part of parameter p. */
+static inline bool tn__optim_is_cut(const tn_optim *optim,
+                                    const tn__optim_state *state,
+                                    const tn_tensor *p)
+{
+    return optim->after && state->range.count < tn_tensor_numel(p);
+}
+/* Returns the elements of x that this process updates: x, or a 1-d view. x is
+ * the parameter, or a tensor of its shape. */
+tn_tensor *tn__optim_part(const tn_optim *optim, const tn__optim_state *state,
+                          tn_tensor *x);
+/* Rejects a restricted optimizer. `what` completes the message. */
+tn_status tn__optim_refuse_restricted(const tn_optim *optim, const char *call,
+                                      const char *what);
 
 /* Undoes the count of the last step. */
 void tn__optim_take_back(tn_optim *optim);

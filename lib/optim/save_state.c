@@ -21,9 +21,7 @@ static tn__optim_list *state_of(const tn_optim *optim)
                 if (!state->slot[k])
                     continue;
                 l->tensor[l->count] = state->slot[k];
-                tn__optim_list_name(l, group,
-                                    tn_parameters_name(g->parameters, i),
-                                    optim->rule->slot_name[k]);
+                tn__optim_list_slot(l, group, g, i, k);
             }
         }
     }
@@ -140,11 +138,17 @@ static char *text_of(const tn_optim *optim, const char *call)
     return NULL;
 }
 
+static const char whole[] =
+    "this process has a part of the state: use tn_sharded_save with "
+    "tn_optim_sharded_state, or tn_optim_state_pieces";
+
 tn_status tn_optim_save(const tn_optim *optim, const char *path)
 {
     if (tn_error())
         return TN_ERR_STATE;
     tn_status status = tn__optim_check_file("optim_save", optim, path);
+    if (status == TN_OK)
+        status = tn__optim_refuse_restricted(optim, "optim_save", whole);
     if (status < 0)
         return status;
     tn_scope *scope = tn_scope_open();
@@ -169,7 +173,8 @@ tn_status tn_optim_save(const tn_optim *optim, const char *path)
 char *tn_optim_state(const tn_optim *optim, tn_optim_state_visit visit,
                      void *context)
 {
-    if (tn__optim_check_file("optim_state", optim, "") < 0)
+    if (tn__optim_check_file("optim_state", optim, "") < 0 ||
+        tn__optim_refuse_restricted(optim, "optim_state", whole) < 0)
         return NULL;
     if (!visit) {
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "optim_state", "visit",
@@ -182,5 +187,34 @@ char *tn_optim_state(const tn_optim *optim, tn_optim_state_visit visit,
     for (int i = 0; text && i < l->count; i++)
         visit(l->name[i], l->tensor[i], context);
     tn_scope_close(scope);
+    return text;
+}
+
+/* ---- in pieces ----------------------------------------------------------- */
+
+char *tn_optim_state_pieces(const tn_optim *optim, tn_optim_piece_fn visit,
+                            void *context)
+{
+    static const char call[] = "optim_state_pieces";
+    if (tn__optim_check_file(call, optim, "") < 0)
+        return NULL;
+    if (!visit) {
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "visit",
+                                 "visit is NULL");
+        return NULL;
+    }
+    tn_scope *scope = tn_scope_open();
+    tn__optim_list *l = state_of(optim);
+    char *text = l ? text_of(optim, call) : NULL;
+    tn_status status = text ? TN_OK : TN_ERR_STATE;
+    for (int i = 0; status >= 0 && i < l->count; i++)
+        status = visit(&(tn_optim_piece){sizeof(tn_optim_piece), l->name[i],
+                                         l->shape[i], l->offset[i],
+                                         l->tensor[i]}, context);
+    tn_scope_close(scope);
+    if (status < 0) {
+        free(text);
+        text = NULL;
+    }
     return text;
 }

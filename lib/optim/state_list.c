@@ -68,21 +68,32 @@ tn__optim_list *tn__optim_list_new(const tn_optim *optim)
     for (int i = 0; i < more; i++, count++)
         bytes += history_name(NULL, 0, i);
     tn__optim_list *l =
-        tn_object_new(&list_class, count * 2 * sizeof(void *) + bytes);
+        tn_object_new(&list_class, count * (2 * sizeof(void *) +
+                                            sizeof *l->shape +
+                                            sizeof *l->offset) + bytes);
     if (!l)
         return NULL;
     l->tensor = (tn_tensor **)(l + 1);
     l->name = (const char **)(l->tensor + count);
-    l->names = (char *)(l->name + count);
+    l->shape = (tn_dims_list *)(l->name + count);
+    l->offset = (int64_t *)(l->shape + count);
+    l->names = (char *)(l->offset + count);
     return l;
 }
 
-const char *tn__optim_list_name(tn__optim_list *l, int group,
-                                const char *parameter, const char *slot)
+const char *tn__optim_list_slot(tn__optim_list *l, int number,
+                                const tn__optim_group *group, int i, int k)
 {
     const char *name = l->names;
+    const tn__optim_rule *rule = group->optim->rule;
+    const tn_tensor *p = tn_parameters_at(group->parameters, i);
     /* the space suffices, because tn__optim_list_new measured the same name */
-    l->names += slot_file_name(l->names, INT_MAX, group, parameter, slot);
+    l->names += slot_file_name(l->names, INT_MAX, number,
+                               tn_parameters_name(group->parameters, i),
+                               rule->slot_name[k]);
+    tn__optim_slot_shape(rule, p, k, &l->shape[l->count]);
+    if (tn__optim_is_cut(group->optim, &group->state[i], p))
+        l->offset[l->count] = group->state[i].range.offset;
     l->name[l->count++] = name;
     return name;
 }
@@ -91,6 +102,9 @@ const char *tn__optim_list_history_name(tn__optim_list *l, int i)
 {
     const char *name = l->names;
     l->names += history_name(l->names, INT_MAX, i);
+    if (l->tensor[l->count])
+        l->shape[l->count] = (tn_dims_list){
+            1, {tn_tensor_numel(l->tensor[l->count])}};
     l->name[l->count++] = name;
     return name;
 }

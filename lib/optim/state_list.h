@@ -20,16 +20,19 @@ typedef struct tn__optim_list {
     int count;
     tn_tensor **tensor; /* owned by the optimizer, or by the scope on loading */
     const char **name;
+    tn_dims_list *shape; /* of the whole tensors */
+    int64_t *offset;     /* of the pieces in them; 0 for a whole tensor */
     char *names; /* where the next name goes */
 } tn__optim_list;
 
 /* Makes an empty list with space for all tensors of an optimizer's state. The
  * open scope owns it. Returns NULL on failure (TN_ERR_MEMORY). */
 tn__optim_list *tn__optim_list_new(const tn_optim *optim);
-/* Append the name of a slot's tensor, and of the i-th tensor of the state of
- * LBFGS. The caller sets the element of tensor[] before or after the call. */
-const char *tn__optim_list_name(tn__optim_list *l, int group,
-                                const char *parameter, const char *slot);
+/* Append the name, shape and offset of slot k of parameter i, and the name of the
+ * i-th tensor of the state of LBFGS. The caller sets the element of tensor[]
+ * before or after the call. */
+const char *tn__optim_list_slot(tn__optim_list *l, int number,
+                                const tn__optim_group *group, int i, int k);
 const char *tn__optim_list_history_name(tn__optim_list *l, int i);
 
 /* Returns the state of LBFGS (lbfgs.h) if the optimizer has one that has made a

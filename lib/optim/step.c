@@ -38,6 +38,9 @@ static tn_status make_state(const tn__optim_group *group,
                             tn__optim_state *state, tn_tensor *parameter)
 {
     const tn__optim_rule *rule = group->optim->rule;
+    parameter = tn__optim_part(group->optim, state, parameter);
+    if (!parameter)
+        return tn_error() ? tn_error_code() : TN_OK;
     for (int k = 0; k < rule->slots; k++) {
         tn_dims_list shape;
         if (state->slot[k] ||
@@ -107,29 +110,23 @@ static int find_leader(const tn__optim_group *g, int i)
  * them changes none. Notes which they are. */
 static tn_status prepare(tn_optim *optim)
 {
-    const bool skips = optim->skip != NULL;
-    bool same = optim->skips == skips;
     tn_status status = TN_OK;
-    optim->skips = skips;
+    optim->skips = optim->skip != NULL;
     for (tn__optim_group *g = optim->first; g; g = g->next) {
         for (int i = 0; i < tn_parameters_count(g->parameters); i++) {
             tn__optim_state *state = &g->state[i];
             tn_tensor *p = tn_parameters_at(g->parameters, i);
             tn_tensor *grad = tn_tensor_grad(p);
-            same &= state->steps == (grad != NULL);
             state->steps = grad != NULL;
             if (!grad)
                 continue;
-            const int leader = find_leader(g, i);
-            same &= state->leader == leader;
-            state->leader = leader;
+            state->leader = find_leader(g, i);
             if (status == TN_OK && tn_anomaly_mode())
                 status = check_nan(g, i, grad);
             if (status == TN_OK)
                 status = check_device(g, i, p);
         }
     }
-    optim->version += !same;
     return status;
 }
 
@@ -148,13 +145,10 @@ static tn_status make_states(tn_optim *optim)
 
 /* Counts the step and computes its numbers. This makes the state, too, because it
  * runs outside of a recording: a replay must not make the state again. */
-static tn_status advance(void *object)
+static tn_status advance(tn_optim *optim)
 {
-    tn_optim *optim = object;
     const tn__optim_rule *rule = optim->rule;
-    tn_status status = optim->skips ? TN_OK : tn__optim_settle(optim);
-    if (status == TN_OK)
-        status = make_states(optim);
+    tn_status status = make_states(optim);
     if (status < 0)
         return status;
     const int rounding = tn__nearest_begin();
@@ -179,37 +173,145 @@ static tn_status advance(void *object)
     return TN_OK;
 }
 
+/* ---- recorded steps -------------------------------------------------------- */
+
+/* A recorded step: which parameters it updates, and whose numbers they use. Several
+ * recordings of one optimizer can update different parameters. */
+typedef struct recorded {
+    tn_object object;
+    tn_optim *optim; /* counted reference */
+    int64_t version; /* that of the optimizer */
+    bool skips;      /* optim->skips of the step */
+    int leader[];    /* of the parameters of all groups; -1: no step */
+} recorded;
+
+static void release(void *object)
+{
+    recorded *r = object;
+    tn_drop(r->optim);
+}
+
+static const tn_object_class recorded_class = {
+    sizeof recorded_class, "recorded step", sizeof(recorded), release};
+
+/* Calls visit for each parameter, with its number among those of all groups, until
+ * it returns false. Returns false then. */
+static bool each_state(const recorded *r,
+                       bool (*visit)(tn__optim_group *g, int i, int leader))
+{
+    int at = 0;
+    for (tn__optim_group *g = r->optim->first; g; g = g->next)
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++)
+            if (!visit(g, i, r->leader[at++]))
+                return false;
+    return true;
+}
+
+static bool set_step(tn__optim_group *g, int i, int leader)
+{
+    g->state[i].steps = leader >= 0;
+    g->state[i].leader = leader >= 0 ? leader : 0;
+    return true;
+}
+
+/* Returns whether a parameter has stepped as often as the one whose numbers it
+ * uses. */
+static bool follows(tn__optim_group *g, int i, int leader)
+{
+    if (leader < 0 || leader == i)
+        return true;
+    const tn__optim_progress *own = &g->state[i].progress;
+    const tn__optim_progress *of_leader = &g->state[leader].progress;
+    return own->steps == of_leader->steps && own->memory == of_leader->memory;
+}
+
+/* Changes if the groups or the state's tensors change. Is negative if another
+ * recording or step has updated only some of the parameters with common numbers. */
+static int64_t recorded_version(const void *object)
+{
+    const recorded *r = object;
+    /* After tn_optim_add_group there are more parameters than leaders. */
+    int64_t version = r->optim->version;
+    return version == r->version && !each_state(r, follows) ? -1 : version;
+}
+
+static tn_status recorded_advance(void *object)
+{
+    const recorded *r = object;
+    /* With a scaler, its own part has settled the last round. */
+    const tn_status status = r->skips ? TN_OK : tn__optim_settle(r->optim);
+    if (status < 0)
+        return status;
+    r->optim->skips = r->skips;
+    each_state(r, set_step);
+    return advance(r->optim);
+}
+
+static void recorded_take_back(void *object)
+{
+    tn__optim_take_back(((const recorded *)object)->optim);
+}
+
+static const tn_graph_host recorded_host = {
+    .size = sizeof recorded_host, .version = recorded_version,
+    .advance = recorded_advance, .take_back = recorded_take_back};
+
 /* A recorded step also depends on which parameters require a gradient. */
-static int64_t version(const void *object)
+static int64_t trained(const void *object)
 {
     const tn_optim *optim = object;
-    uint64_t version = (uint64_t)optim->version;
+    uint64_t set = 0;
     for (const tn__optim_group *g = optim->first; g; g = g->next)
         for (int i = 0; i < tn_parameters_count(g->parameters); i++)
-            version = version * 0x9e3779b97f4a7c15u +
-                      tn_tensor_requires_grad(tn_parameters_at(g->parameters,
-                                                               i));
-    return (int64_t)version;
+            set = set * 0x9e3779b97f4a7c15u +
+                  tn_tensor_requires_grad(tn_parameters_at(g->parameters, i));
+    return (int64_t)set;
 }
 
-static void take_back(void *object)
+static tn_status advance_nothing(void *object)
 {
-    tn__optim_take_back(object);
+    (void)object;
+    return TN_OK;
 }
 
-static const tn_graph_host host = {sizeof host, version, advance, take_back};
+static const tn_graph_host trained_host = {.size = sizeof trained_host,
+                                           .version = trained,
+                                           .advance = advance_nothing,
+                                           .returns = true};
+
+/* Describes the step that is recorded, in the open scope. */
+static recorded *record_step(tn_optim *optim)
+{
+    size_t count = 0, at = 0;
+    for (const tn__optim_group *g = optim->first; g; g = g->next)
+        count += (size_t)tn_parameters_count(g->parameters);
+    recorded *r = tn_object_new(&recorded_class, count * sizeof *r->leader);
+    if (!r)
+        return NULL;
+    r->optim = tn_keep(optim);
+    r->version = optim->version;
+    r->skips = optim->skips;
+    for (const tn__optim_group *g = optim->first; g; g = g->next)
+        for (int i = 0; i < tn_parameters_count(g->parameters); i++)
+            r->leader[at++] = g->state[i].steps ? g->state[i].leader : -1;
+    return r;
+}
 
 /* Computes the numbers of this step, and of each replay of it. */
 static tn_status begin_step(tn_optim *optim)
 {
-    if (!tn_graph_is_recording())
-        return advance(optim);
-    const int given = tn_graph_on_replay(optim, &host);
-    return given <= 0 ? given
-                      : tn_error_refuse_argument(
-                            TN_ERR_STATE, "optim_step", "optim",
-                            "it has stepped in this recording already: record "
-                            "one step of each optimizer");
+    if (!tn_graph_is_recording()) {
+        const tn_status status = optim->skips ? TN_OK : tn__optim_settle(optim);
+        return status < 0 ? status : advance(optim);
+    }
+    const int given = tn_graph_on_replay(optim, &trained_host);
+    if (given > 0)
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, "optim_step", "optim",
+            "it has stepped in this recording already: record one step of each "
+            "optimizer");
+    recorded *r = given < 0 ? NULL : record_step(optim);
+    return r ? tn_graph_on_replay(r, &recorded_host) : tn_error_code();
 }
 
 /* ---- the kernel ------------------------------------------------------------ */
@@ -238,18 +340,17 @@ static tn_status run_kernel(const tn_optim *optim, tn__optim_state *state,
 
 /* Updates one parameter and its state. */
 static tn_status run_rule(const tn__optim_group *group, tn__optim_state *state,
-                          tn_tensor *p)
+                          tn_tensor *p, tn_tensor *g)
 {
     const tn__optim_rule *rule = group->optim->rule;
     const double *number = group->state[state->leader].number;
-    tn_tensor *g = tn_tensor_grad(p);
     return rule->step ? rule->step(group, state, number, p, g)
                       : run_kernel(group->optim, state, number, p, g);
 }
 
 /* Like run_rule, but keeps all values if `skip`, a bool tensor, is true. */
 static tn_status run_unless(tn_tensor *skip, const tn__optim_group *group,
-                            tn__optim_state *state, tn_tensor *p)
+                            tn__optim_state *state, tn_tensor *p, tn_tensor *g)
 {
     static const tn_op *defined;
     const tn_op *choose = tn_op_define_once(
@@ -259,7 +360,7 @@ static tn_status run_unless(tn_tensor *skip, const tn__optim_group *group,
         now[1 + k] = state->slot[k];
     for (int k = 0; k <= TN__OPTIM_SLOTS; k++)
         old[k] = now[k] ? tn_clone(now[k]) : NULL;
-    tn_status status = choose ? run_rule(group, state, p) : tn_error_code();
+    tn_status status = choose ? run_rule(group, state, p, g) : tn_error_code();
     for (int k = 0; k <= TN__OPTIM_SLOTS && status >= 0; k++)
         if (now[k])
             status = tn_op_call_into(
@@ -269,6 +370,19 @@ static tn_status run_unless(tn_tensor *skip, const tn__optim_group *group,
                              {.kind = TN_VALUE_TENSOR, .of.tensor = skip}},
                 3, &now[k], 1);
     return status;
+}
+
+/* Updates the elements of one parameter that this process has. */
+static tn_status run_part(const tn__optim_group *group, tn__optim_state *state,
+                          tn_tensor *p)
+{
+    tn_optim *optim = (tn_optim *)group->optim;
+    tn_tensor *g = tn__optim_part(optim, state, tn_tensor_grad(p));
+    p = tn__optim_part(optim, state, p);
+    if (!p || !g)
+        return tn_error() ? tn_error_code() : TN_OK;
+    return optim->skip ? run_unless(optim->skip, group, state, p, g)
+                       : run_rule(group, state, p, g);
 }
 
 /* Steps all parameters. If one fails, it and those after it have not stepped. */
@@ -282,8 +396,7 @@ static tn_status run(tn_optim *optim)
             if (!state->steps)
                 continue;
             if (status >= 0)
-                status = optim->skip ? run_unless(optim->skip, g, state, p)
-                                     : run_rule(g, state, p);
+                status = run_part(g, state, p);
             if (status < 0)
                 state->progress = state->before;
         }
@@ -293,17 +406,25 @@ static tn_status run(tn_optim *optim)
 
 tn_status tn_optim_step(tn_optim *optim)
 {
-    if (tn_error())
-        return TN_ERR_STATE;
+    const bool pending = tn_error() != NULL;
     if (!tn__optim_is(optim, "optim_step"))
-        return tn_error_code();
+        return pending ? TN_ERR_STATE : tn_error_code();
+    if (pending) {
+        if (optim->after) /* the other processes wait for this one */
+            optim->after(optim->context);
+        return TN_ERR_STATE;
+    }
     if (optim->rule->closure)
         return tn_error_refuse_argument(
             TN_ERR_ARGUMENT, "optim_step", "optim",
             "a step of %s evaluates the loss several times: call "
             "tn_optim_step_closure",
             optim->rule->name);
-    /* advance() settles a recorded step, outside of the recording. */
+    if (tn_graph_is_recording() &&
+        tn__optim_refuse_restricted(optim, "optim_step",
+                                    "its step cannot be recorded") < 0)
+        return TN_ERR_UNSUPPORTED;
+    /* recorded_advance() settles a recorded step, outside of the recording. */
     tn_status status =
         tn_graph_is_recording() ? TN_OK : tn__optim_settle(optim);
     tn_trace_push("optim_step");
@@ -315,6 +436,10 @@ tn_status tn_optim_step(tn_optim *optim)
             status = begin_step(optim);
         if (status >= 0)
             status = run(optim);
+        /* After a failure, too: it reports the error to the others. */
+        const tn_status last = optim->after ? optim->after(optim->context)
+                                            : TN_OK;
+        status = status < 0 ? status : last;
     }
     tn_scope_close(scope);
     tn_trace_pop();

@@ -91,7 +91,7 @@ tn_status tn__bucket_init(tn__bucket *b, tn_group *group,
                           bool staging)
 {
     *b = (tn__bucket){.group = group, .shards = shards, .device = device,
-                      .dtype = dtype, .numel = numel, .staging = staging};
+                      .dtype = dtype, .wire = dtype, .numel = numel, .staging = staging};
     snprintf(b->label, sizeof b->label, "%s", label);
     b->room = (int)shards->count + 1;
     b->node = calloc((size_t)shards->count, sizeof *b->node);
@@ -106,7 +106,7 @@ tn_status tn__bucket_share(tn__bucket *b)
     enum { SMALL = 16384 }; /* bytes: less would not be faster */
     tn_status status = TN_OK;
     if (b->shards->ranks > 1 && b->shards->nodes == 1 &&
-        b->device == tn_device_open("cpu") &&
+        b->wire == b->dtype && b->device == tn_device_open("cpu") &&
         b->numel * (int64_t)tn_dtype_bytes(b->dtype) > SMALL)
         TN_SCOPE(scope) {
             b->shared = tn_keep(tn_dist_empty(tn_dims(b->numel), b->group,
@@ -168,10 +168,11 @@ void tn__bucket_clear(tn__bucket *b)
         tn_work_wait(b->work);
     tn_drop(b->work);
     tn_drop(b->gathered);
+    tn_drop(b->rounded);
     b->work = NULL;
-    b->gathered = NULL;
+    b->gathered = b->rounded = NULL;
     b->sent = false;
-    for (int64_t g = 0; g < b->shards->count; g++)
+    for (int64_t g = 0; b->node && b->spare && g < b->shards->count; g++)
         if (b->node[g])
             put_back(b, g);
 }
@@ -210,27 +211,37 @@ static tn_tensor *packed(tn__bucket *b)
     return all;
 }
 
+/* Begins the exchange of the only node. */
+static tn_status send_node(tn__bucket *b, tn_work **work)
+{
+    tn_tensor *x = b->node[b->shards->first];
+    if (b->wire != b->dtype)
+        x = b->rounded = tn_keep(tn_to_dtype(x, b->wire));
+    return tn_dist_all_reduce(x, b->group, .label = b->label, .work = work,
+                              .staging = b->staging);
+}
+
+static tn_status send_nodes(tn__bucket *b, tn_work **work)
+{
+    tn_tensor *own = packed(b);
+    if (b->wire != b->dtype)
+        own = tn_to_dtype(own, b->wire);
+    b->gathered = tn_keep(tn_dist_all_gather(own, b->group, .label = b->label,
+                                             .work = work,
+                                             .staging = b->staging));
+    return b->gathered ? TN_OK : tn_error_code();
+}
+
 tn_status tn__bucket_send(tn__bucket *b)
 {
-    const tn__shards *s = b->shards;
     tn_status status = TN_OK;
     b->sent = true;
-    if (s->ranks == 1)
+    if (b->shards->ranks == 1)
         return TN_OK;
     TN_NO_GRAD TN_SCOPE(scope) {
         tn_work *work = NULL;
-        if (s->nodes == 1) {
-            status = tn_dist_all_reduce(b->node[s->first], b->group,
-                                        .label = b->label, .work = &work,
-                                        .staging = b->staging);
-        } else {
-            tn_tensor *own = packed(b);
-            b->gathered = tn_keep(tn_dist_all_gather(own, b->group,
-                                                     .label = b->label,
-                                                     .work = &work,
-                                                     .staging = b->staging));
-            status = b->gathered ? TN_OK : tn_error_code();
-        }
+        status = b->shards->nodes == 1 ? send_node(b, &work)
+                                       : send_nodes(b, &work);
         b->work = tn_keep(work);
     }
     return status;
@@ -272,5 +283,9 @@ tn_tensor *tn__bucket_sum(tn__bucket *b)
         return NULL;
     if (b->gathered && add_gathered(b) != TN_OK)
         return NULL;
-    return b->node[b->gathered ? 0 : b->shards->first];
+    tn_tensor *sum = b->node[b->gathered ? 0 : b->shards->first];
+    bool good = true;
+    if (b->rounded)
+        TN_NO_GRAD TN_SCOPE(scope) good = tn_copy_(sum, b->rounded) != NULL;
+    return good ? sum : NULL;
 }

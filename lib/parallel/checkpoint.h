@@ -78,8 +78,14 @@ enum { TN__SHARDED_NAME = 64 };
  * name and serial to its number. */
 tn_status tn__sharded_make_folder(const char *folder, int64_t step,
                                   char name[TN__SHARDED_NAME], int64_t *serial);
-/* Writes COMPLETE. */
+/* Writes COMPLETE, after it has checked what is there already: rank 0 sees all
+ * files, with the headers that the ranks have written, and their pieces make up
+ * each whole. */
 tn_status tn__sharded_complete(const char *path, const tn__complete *complete);
+/* Opens the files that complete names in the folder at path, which need not have
+ * COMPLETE yet, or the file at path if complete is NULL. Takes *complete. The
+ * open scope owns the result. */
+tn_sharded *tn__sharded_open_files(const char *path, tn__complete *complete);
 /* Removes a checkpoint: COMPLETE first, so that what is left of it after a crash
  * is not one. Removes nothing but files of checkpoints. */
 void tn__sharded_remove(const char *path);

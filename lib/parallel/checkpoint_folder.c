@@ -80,19 +80,24 @@ tn_status tn__sharded_read_complete(const char *path, tn__complete *out,
                                  "%s", call, path, complete_name);
 }
 
-typedef struct writing {
-    const tn__complete *complete;
-} writing;
-
 static tn_status produce(void *context, tn_file *file)
 {
-    tn__json_writer json = {.grow = realloc};
-    tn__complete_write(&json, ((writing *)context)->complete);
-    tn_status status =
-        json.failed ? tn_error_set(TN_ERR_MEMORY, "sharded_save: out of memory")
-                    : tn_file_write(file, json.text, json.count);
-    free(json.text);
-    return status;
+    const tn__json_writer *json = context;
+    return tn_file_write(file, json->text, json->count);
+}
+
+/* Opens the files as a reader of the text will. */
+static tn_status check_files(const char *path, const tn__json_writer *json)
+{
+    tn__complete as_read;
+    const char *wrong = tn__complete_parse(&as_read, json->text, json->count);
+    if (wrong)
+        return tn_error_set(TN_ERR_MEMORY, "sharded_save: %s: %s", path, wrong);
+    TN_SCOPE(scope) {
+        tn__sharded_open_files(path, &as_read);
+        tn_error_rename("sharded_open", "sharded_save", "checkpoint");
+    }
+    return tn_error_code();
 }
 
 tn_status tn__sharded_complete(const char *path, const tn__complete *complete)
@@ -102,8 +107,15 @@ tn_status tn__sharded_complete(const char *path, const tn__complete *complete)
         errno = ENAMETOOLONG;
         return fail("sharded_save", path);
     }
-    return tn_file_replace(file, "sharded_save", produce,
-                           &(writing){complete});
+    tn__json_writer json = {.grow = realloc};
+    tn__complete_write(&json, complete);
+    tn_status status =
+        json.failed ? tn_error_set(TN_ERR_MEMORY, "sharded_save: out of memory")
+                    : check_files(path, &json);
+    if (status == TN_OK)
+        status = tn_file_replace(file, "sharded_save", produce, &json);
+    free(json.text);
+    return status;
 }
 
 

@@ -94,8 +94,6 @@ static tn_status open_file(tn_sharded *s, int i, const char *path,
 
 static tn_status open_files(tn_sharded *s, bool folder)
 {
-    if (folder && tn__sharded_read_complete(s->path, &s->complete, call) < 0)
-        return tn_error_code();
     const size_t count = folder ? s->complete.count : 1;
     s->file = calloc(count, sizeof *s->file);
     s->records = calloc(count, sizeof *s->records);
@@ -215,7 +213,7 @@ static tn_status check_whole(const tn_sharded *s, const tn__saved_whole *w)
     int64_t at = 0;
     const tn__tiling tiling =
         tn__regions_tile(region, (size_t)w->count,
-                         tn__shape_numel(first->ndim, first->shape), &at);
+                         tn__sizes_numel(first->ndim, first->shape), &at);
     free(region);
     if (tiling == TN__TILING_NO_MEMORY)
         return no_memory();
@@ -239,10 +237,28 @@ static tn_status find_wholes(tn_sharded *s)
         }
         if (check_whole(s, w) < 0)
             return tn_error_code();
-        w->bytes = tn__shape_numel(w->piece->ndim, w->piece->shape) *
+        w->bytes = tn__sizes_numel(w->piece->ndim, w->piece->shape) *
                    (int64_t)tn_dtype_bytes(w->piece->dtype);
     }
     return TN_OK;
+}
+
+/* complete is NULL for a single file. */
+tn_sharded *tn__sharded_open_files(const char *path, tn__complete *complete)
+{
+    tn_sharded *s = tn_object_new(&sharded_class, 0);
+    if (s && complete)
+        s->complete = *complete;
+    else if (complete)
+        tn__complete_release(complete);
+    if (!s)
+        return NULL;
+    s->path = strdup(path);
+    if (!s->path)
+        no_memory();
+    const bool good = s->path && open_files(s, complete != NULL) == TN_OK &&
+                      add_pieces(s) == TN_OK && find_wholes(s) == TN_OK;
+    return good ? s : NULL;
 }
 
 tn_sharded *tn_sharded_open(const char *path)
@@ -254,18 +270,19 @@ tn_sharded *tn_sharded_open(const char *path)
         return NULL;
     }
     tn_scope *scope = tn_scope_open();
-    tn_sharded *s = tn_object_new(&sharded_class, 0);
+    tn_sharded *s = NULL;
+    tn__complete complete;
     char found[PATH_MAX];
-    const int kind = s ? tn__sharded_resolve(path, found, call) : -1;
+    const int kind = tn__sharded_resolve(path, found, call);
     if (kind == 0)
         tn_error_set(TN_ERR_IO, "%s: %s: no complete checkpoint is there", call,
                      path);
-    bool good = kind > 0;
-    if (good && !(s->path = strdup(found)))
-        good = no_memory() == TN_OK;
-    good = good && open_files(s, kind == 1) == TN_OK && add_pieces(s) == TN_OK &&
-           find_wholes(s) == TN_OK;
-    return tn_scope_result(scope, good ? s : NULL);
+    else if (kind == 2)
+        s = tn__sharded_open_files(found, NULL);
+    else if (kind == 1 &&
+             tn__sharded_read_complete(found, &complete, call) == TN_OK)
+        s = tn__sharded_open_files(found, &complete);
+    return tn_scope_result(scope, s);
 }
 
 /* ---- attributes ----------------------------------------------------------- */
@@ -376,7 +393,7 @@ int tn_sharded_piece_text(const tn_sharded *s, const char *name, int i,
     bool rows = !p->flat && r->ndim > 0;
     for (int d = 1; d < r->ndim; d++)
         rows = rows && r->extent[d] == r->shape[d];
-    if (numel == tn__shape_numel(p->ndim, p->shape))
+    if (numel == tn__sizes_numel(p->ndim, p->shape))
         snprintf(what, sizeof what, "all");
     else if (p->flat || rows)
         snprintf(what, sizeof what, "%s %" PRId64 " to %" PRId64,

@@ -131,7 +131,7 @@ static void add_state_piece(const tn_piece *piece, void *context)
     for (int i = 0; i < region.ndim; i++)
         p->record.offset[i] = region.offset[i];
     p->record.whole = !piece->flat && tn__region_numel(&region) ==
-                                          tn__shape_numel(piece->ndim,
+                                          tn__sizes_numel(piece->ndim,
                                                           piece->shape);
 }
 
@@ -356,7 +356,6 @@ static tn_status agree_on_parts(saving *s)
     return status;
 }
 
-/* Rank 0 sees all files, so the folder is the same one everywhere. */
 static tn_status write_complete(saving *s)
 {
     tn__complete c = {.step = s->checkpoint->step, .serial = s->all[0].serial,

@@ -4,63 +4,20 @@
  * others (a pack), as soon as the gradient is complete. In the last shard of a
  * rank a pack is sent when all its gradients are there, while the backward pass
  * goes on. Packs are sent in the order of their numbers, which all ranks have in
- * common: the parameters from the last to the first, as a backward pass finds
- * them. Two more packs follow: the buffers, and a few numbers about the step. */
+ * common. It is at first the parameters from the last to the first, as most
+ * backward passes find them, then the order in which the gradients of rank 0
+ * arrived in the first step (order.c). Two more packs follow: the buffers, and a
+ * few numbers about the step. */
 #include <parallel/parallel.h>
 
+#include <float.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/autograd.h>
 #include <tenon/ops.h>
-#include <tenon/random.h>
-
-/* A parameter, or a buffer of a floating-point dtype, in a pack. */
-typedef struct entry {
-    struct tn_ddp *ddp;
-    tn_tensor *tensor;    /* kept */
-    const char *name;     /* lent by ddp->state */
-    tn_hook *hook;        /* kept; NULL for a buffer */
-    int pack;
-    int64_t offset, numel;
-    bool fired;           /* the gradient of this shard is in the pack */
-    bool used;            /* in a shard of this rank; of a buffer: changed */
-} entry;
-
-typedef struct pack {
-    tn__bucket bucket;
-    int first, count;     /* its entries */
-    int missing;          /* those that have not fired in this shard */
-} pack;
-
-/* A buffer of any dtype, and what it was when the step began. */
-typedef struct saved {
-    tn_tensor *tensor, *before; /* kept */
-} saved;
-
-struct tn_ddp {
-    tn_object object;
-    tn_group *group;      /* kept */
-    tn_parameter_list *state; /* kept */
-    tn__shards shards;
-    bool staging;
-    entry *entry;         /* owned: parameters, then buffers */
-    int entries, parameters;
-    pack *pack;           /* owned: of parameters, then of buffers */
-    int packs, gradient_packs;
-    saved *saved;         /* owned */
-    int saves;
-    tn__bucket facts;     /* used and changed of each entry, and the loss */
-    bool has_facts;
-    double *fact;         /* owned: of the current shard */
-    uint64_t seed, step;
-    tn_rng_state before;  /* of the step */
-    int64_t shard;        /* -1: outside of a step */
-    int next;             /* the next pack of this shard that is closed */
-    double loss;
-};
 
 /* ---- packs ---------------------------------------------------------------- */
 
@@ -69,30 +26,24 @@ static bool is_last(const tn_ddp *ddp)
     return ddp->shard == ddp->shards.first + ddp->shards.own - 1;
 }
 
-/* The elements of an entry in a vector. */
-static tn_tensor *part(const entry *e, tn_tensor *vector)
+/* Multiplies the shard's vector by its weight. A weight of 0 counts nothing, also
+ * where the shard has made infinity or NaN. */
+static tn_status weigh(tn_ddp *ddp, tn__bucket *bucket)
 {
-    const tn_dims_list shape = tn_dims_from_array(tn_tensor_shape(e->tensor),
-                                                  tn_tensor_ndim(e->tensor));
-    return tn_view(tn_narrow(vector, 0, e->offset, e->numel), shape);
-}
-
-/* Puts values into the current shard's vector; NULL: zeros. */
-static tn_status put(entry *e, tn_tensor *values)
-{
-    tn_ddp *ddp = e->ddp;
     tn_status status = TN_OK;
     TN_NO_GRAD TN_SCOPE(scope) {
-        tn_tensor *to = part(e, tn__bucket_leaf(&ddp->pack[e->pack].bucket,
-                                                ddp->shard));
-        if (!tn_copy_(to, values ? values : tn_full_like(to, 0)))
+        tn_tensor *leaf = tn__bucket_leaf(bucket, ddp->shard);
+        if (!(ddp->weight == 0 ? tn_copy_(leaf, tn_full_like(leaf, 0))
+                               : tn_mul_scalar_(leaf, ddp->weight)))
             status = tn_error_code();
     }
     return status;
 }
 
-static tn_status close_bucket(tn_ddp *ddp, tn__bucket *bucket)
+static tn_status close_bucket(tn_ddp *ddp, tn__bucket *bucket, bool weighed)
 {
+    if (weighed && ddp->weight != 1 && weigh(ddp, bucket) != TN_OK)
+        return tn_error_code();
     if (tn__bucket_add(bucket, ddp->shard) != TN_OK)
         return tn_error_code();
     return is_last(ddp) ? tn__bucket_send(bucket) : TN_OK;
@@ -103,13 +54,15 @@ static tn_status close_bucket(tn_ddp *ddp, tn__bucket *bucket)
 static tn_status close_packs(tn_ddp *ddp, bool all)
 {
     for (; ddp->next < ddp->gradient_packs; ddp->next++) {
-        pack *p = &ddp->pack[ddp->next];
+        tn__ddp_pack *p = &ddp->pack[ddp->next];
         if (p->missing && !all)
             return TN_OK;
-        for (int i = p->first; p->missing && i < p->first + p->count; i++)
-            if (!ddp->entry[i].fired && put(&ddp->entry[i], NULL) != TN_OK)
+        for (int k = p->first; p->missing && k < p->first + p->count; k++) {
+            tn__ddp_entry *e = &ddp->entry[ddp->order[k]];
+            if (!e->fired && tn__ddp_put(e, NULL) != TN_OK)
                 return tn_error_code();
-        if (close_bucket(ddp, &p->bucket) != TN_OK)
+        }
+        if (close_bucket(ddp, &p->bucket, true) != TN_OK)
             return tn_error_code();
     }
     return TN_OK;
@@ -125,7 +78,7 @@ static void poll_packs(tn_ddp *ddp)
 
 static tn_status take_gradient(tn_tensor *x, void *context)
 {
-    entry *e = context;
+    tn__ddp_entry *e = context;
     tn_ddp *ddp = e->ddp;
     if (ddp->shard < 0)
         return TN_OK; /* a backward pass of its own, outside of a step */
@@ -133,9 +86,12 @@ static tn_status take_gradient(tn_tensor *x, void *context)
         return tn_error_set(
             TN_ERR_STATE, "ddp_next: a second gradient of %s in one shard: add "
             "the losses, and call tn_backward once", e->name);
-    if (put(e, tn_tensor_grad(x)) != TN_OK || tn_tensor_set_grad(x, NULL) < 0)
+    if (tn__ddp_put(e, tn_tensor_grad(x)) != TN_OK || tn_tensor_set_grad(x, NULL) < 0)
         return tn_error_code();
-    e->fired = e->used = true;
+    e->fired = ddp->has_gradient = true;
+    e->used = ddp->weight != 0;
+    if (!ddp->ordered && e->arrived == INT_MAX)
+        e->arrived = ddp->arrivals++;
     ddp->pack[e->pack].missing--;
     tn_status status = close_packs(ddp, false);
     if (is_last(ddp))
@@ -154,32 +110,21 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Copies the buffers to what they were, or back. */
-static tn_status copy_buffers(tn_ddp *ddp, bool restore)
-{
-    tn_status status = TN_OK;
-    TN_NO_GRAD
-        for (int i = 0; i < ddp->saves && status == TN_OK; i++) {
-            saved *s = &ddp->saved[i];
-            tn_tensor *to = restore ? s->tensor : s->before;
-            if (!tn_copy_(to, restore ? s->before : s->tensor))
-                status = tn_error_code();
-        }
-    return status;
-}
-
 static tn_status begin_shard(tn_ddp *ddp, int64_t shard)
 {
     ddp->shard = shard;
+    ddp->weight = 1;
+    ddp->has_gradient = false;
     ddp->next = 0;
     for (int i = 0; i < ddp->packs; i++)
         ddp->pack[i].missing = ddp->pack[i].count;
     for (int i = 0; i < ddp->entries; i++)
         ddp->entry[i].fired = ddp->entry[i].used = false;
-    memset(ddp->fact, 0, sizeof *ddp->fact * (size_t)(ddp->entries + 1));
+    memset(ddp->fact, 0, sizeof *ddp->fact * (size_t)(ddp->entries + 2));
     tn_rng_restore((tn_rng_state){
         .seed = mix(ddp->seed + mix(ddp->step + mix((uint64_t)shard)))});
-    return shard > ddp->shards.first ? copy_buffers(ddp, true) : TN_OK;
+    return shard > ddp->shards.first ? tn__ddp_copy_buffers(ddp, true)
+                                       : TN_OK;
 }
 
 static tn_status begin_step(tn_ddp *ddp)
@@ -191,77 +136,73 @@ static tn_status begin_step(tn_ddp *ddp)
     for (int i = 0; i < ddp->parameters; i++)
         if (tn_tensor_set_grad(ddp->entry[i].tensor, NULL) < 0)
             return tn_error_code();
-    if (copy_buffers(ddp, false) != TN_OK)
+    if (tn__ddp_copy_buffers(ddp, false) != TN_OK)
         return tn_error_code();
     return begin_shard(ddp, ddp->shards.first);
 }
 
-/* Whether a shard changed a buffer. */
-static bool is_changed(tn_ddp *ddp, const entry *e)
-{
-    for (int i = 0; i < ddp->saves; i++)
-        if (ddp->saved[i].tensor == e->tensor)
-            return tn_item(tn_equal(e->tensor, ddp->saved[i].before)) == 0;
-    return false;
-}
-
 static tn_status end_shard(tn_ddp *ddp)
 {
-    if (close_packs(ddp, true) != TN_OK)
+    if (close_packs(ddp, true) != TN_OK || tn__ddp_put_buffers(ddp) != TN_OK)
         return tn_error_code();
-    for (int i = ddp->parameters; i < ddp->entries; i++) {
-        entry *e = &ddp->entry[i];
-        e->used = is_changed(ddp, e);
-        if (put(e, e->tensor) != TN_OK)
-            return tn_error_code();
-    }
     for (int i = ddp->gradient_packs; i < ddp->packs; i++)
-        if (close_bucket(ddp, &ddp->pack[i].bucket) != TN_OK)
+        if (close_bucket(ddp, &ddp->pack[i].bucket, !ddp->first_buffers) != TN_OK)
             return tn_error_code();
+    double *loss = &ddp->fact[ddp->entries], *weight = loss + 1;
     for (int i = 0; i < ddp->entries; i++)
-        ddp->fact[i] = ddp->entry[i].used;
+        ddp->fact[i] = ddp->entry[i].used &&
+                       (ddp->weight != 0 || ddp->first_buffers);
+    *loss = ddp->weight == 0 ? 0 : *loss * ddp->weight;
+    *weight = ddp->weight;
     tn_tensor *leaf = tn__bucket_leaf(&ddp->facts, ddp->shard);
-    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 1);
+    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 2);
     if (tn_tensor_set_array(leaf, ddp->fact, bytes) < 0)
         return tn_error_code();
-    return close_bucket(ddp, &ddp->facts);
+    return close_bucket(ddp, &ddp->facts, false);
 }
 
-/* Takes the mean of a pack to the gradients or buffers of its entries. */
-static tn_status take_mean(tn_ddp *ddp, pack *p)
+/* Takes the mean of a pack to the gradients or buffers of its entries. divisor: the
+ * weight of all shards. */
+static tn_status take_mean(tn_ddp *ddp, tn__ddp_pack *p, double divisor)
 {
     tn_tensor *sum = tn__bucket_sum(&p->bucket);
     tn_status status = sum ? TN_OK : tn_error_code();
-    if (status == TN_OK)
-        TN_NO_GRAD TN_SCOPE(scope) {
-            tn_tensor *mean =
-                tn_mul_scalar_(sum, 1.0 / (double)ddp->shards.count);
-            for (int i = p->first; mean && i < p->first + p->count; i++) {
-                entry *e = &ddp->entry[i];
-                if (ddp->fact[i] == 0)
-                    continue;
-                tn_tensor *own = part(e, mean);
-                if (!e->hook)
-                    tn_copy_(e->tensor, own);
-                else
-                    tn_tensor_set_grad(
-                        e->tensor, tn_to_dtype(own, tn_tensor_dtype(e->tensor)));
-            }
-            status = tn_error() ? tn_error_code() : TN_OK;
+    if (status != TN_OK || divisor == 0)
+        return status;
+    TN_NO_GRAD TN_SCOPE(scope) {
+        tn_tensor *mean = divisor == 1 ? sum : tn_mul_scalar_(sum, 1.0 / divisor);
+        for (int k = p->first; mean && k < p->first + p->count; k++) {
+            tn__ddp_entry *e = &ddp->entry[ddp->order[k]];
+            if (ddp->fact[ddp->order[k]] == 0)
+                continue;
+            tn_tensor *own = tn__ddp_part(e, mean);
+            if (!e->hook)
+                tn_copy_(e->tensor, own);
+            else
+                tn_tensor_set_grad(
+                    e->tensor, tn_to_dtype(own, tn_tensor_dtype(e->tensor)));
         }
+        status = tn_error() ? tn_error_code() : TN_OK;
+    }
     return status;
 }
 
 static tn_status end_step(tn_ddp *ddp)
 {
     tn_tensor *facts = tn__bucket_sum(&ddp->facts);
-    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 1);
+    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 2);
     if (!facts || tn_tensor_to_array(facts, ddp->fact, bytes) < 0)
         return tn_error_code();
-    for (int i = 0; i < ddp->packs; i++)
-        if (take_mean(ddp, &ddp->pack[i]) != TN_OK)
+    const double loss = ddp->fact[ddp->entries];
+    const double weight = ddp->fact[ddp->entries + 1];
+    for (int i = 0; i < ddp->packs; i++) {
+        const bool first = i >= ddp->gradient_packs && ddp->first_buffers;
+        if (take_mean(ddp, &ddp->pack[i], first ? 1 : weight) != TN_OK)
             return tn_error_code();
-    ddp->loss = ddp->fact[ddp->entries] / (double)ddp->shards.count;
+    }
+    if (tn__ddp_end_buffers(ddp) != TN_OK || tn__ddp_learn_order(ddp) != TN_OK)
+        return tn_error_code();
+    ddp->loss = loss / weight; /* NAN if no shard counts */
     ddp->step++;
     return TN_OK;
 }
@@ -284,8 +225,10 @@ static void release(void *object)
     for (int i = 0; i < ddp->saves; i++) {
         tn_drop(ddp->saved[i].tensor);
         tn_drop(ddp->saved[i].before);
+        tn_drop(ddp->saved[i].after);
     }
     free(ddp->entry);
+    free(ddp->order);
     free(ddp->pack);
     free(ddp->saved);
     free(ddp->fact);
@@ -298,7 +241,7 @@ static const tn_object_class ddp_class = {.size = sizeof ddp_class,
                                           .bytes = sizeof(tn_ddp),
                                           .release = release};
 
-static bool is_listed(const tn_parameter_list *list, const tn_tensor *x)
+bool tn__ddp_is_listed(const tn_parameter_list *list, const tn_tensor *x)
 {
     for (int i = 0; i < tn_parameters_count(list); i++)
         if (tn_parameters_at(list, i) == x)
@@ -306,11 +249,13 @@ static bool is_listed(const tn_parameter_list *list, const tn_tensor *x)
     return false;
 }
 
-static entry *add_entry(tn_ddp *ddp, tn_tensor *x, const char *name)
+tn__ddp_entry *tn__ddp_add_entry(tn_ddp *ddp, tn_tensor *x, const char *name)
 {
-    entry *e = &ddp->entry[ddp->entries++];
-    *e = (entry){.ddp = ddp, .tensor = tn_keep(x), .name = name,
-                 .numel = tn_tensor_numel(x)};
+    tn__ddp_entry *e = &ddp->entry[ddp->entries];
+    *e = (tn__ddp_entry){.ddp = ddp, .tensor = tn_keep(x), .name = name,
+                         .numel = tn_tensor_numel(x), .arrived = INT_MAX};
+    ddp->order[ddp->entries] = ddp->entries;
+    ddp->entries++;
     return e;
 }
 
@@ -321,82 +266,29 @@ static tn_status find_entries(tn_ddp *ddp, tn_module *net)
     const int count = tn_parameters_count(ddp->state);
     for (int i = count; i-- > 0;) {
         tn_tensor *x = tn_parameters_at(ddp->state, i);
-        if (!is_listed(parameters, x) || !tn_tensor_requires_grad(x))
+        if (!tn__ddp_is_listed(parameters, x) || !tn_tensor_requires_grad(x))
             continue;
-        entry *e = add_entry(ddp, x, tn_parameters_name(ddp->state, i));
+        tn__ddp_entry *e = tn__ddp_add_entry(ddp, x, tn_parameters_name(ddp->state, i));
         e->hook = tn_keep(
             tn_tensor_register_post_accumulate_grad_hook(x, take_gradient, e));
         if (!e->hook)
             return tn_error_code();
     }
     ddp->parameters = ddp->entries;
-    for (int i = 0; i < count; i++) {
-        tn_tensor *x = tn_parameters_at(ddp->state, i);
-        if (is_listed(parameters, x))
-            continue;
-        saved *s = &ddp->saved[ddp->saves++];
-        *s = (saved){tn_keep(x), tn_keep(tn_clone(x))};
-        if (!s->before)
-            return tn_error_code();
-        if (tn_dtype_is_floating(tn_tensor_dtype(x)))
-            add_entry(ddp, x, tn_parameters_name(ddp->state, i));
-    }
     if (ddp->parameters)
-        return TN_OK;
+        return tn__ddp_find_buffers(ddp, parameters);
     return tn_error_refuse_argument(TN_ERR_ARGUMENT, "ddp_new", "net",
                                     "no parameter of net requires a gradient");
 }
 
-/* Sums of half types are float32, on all ranks and within one. */
-static tn_dtype sum_dtype(const tn_tensor *x)
+static tn_status make_facts(tn_ddp *ddp)
 {
-    return tn_tensor_dtype(x) == TN_F64 ? TN_F64 : TN_F32;
-}
-
-/* Whether an entry goes into the pack of the one before it. */
-static bool joins(const tn_ddp *ddp, const pack *p, int i, int64_t bucket_bytes)
-{
-    const tn_tensor *x = ddp->entry[i].tensor;
-    const tn__bucket *b = &p->bucket;
-    return i != ddp->parameters && b->device == tn_tensor_device(x) &&
-           b->dtype == sum_dtype(x) &&
-           (b->numel + ddp->entry[i].numel) * (int64_t)tn_dtype_bytes(b->dtype) <=
-               bucket_bytes;
-}
-
-static tn_status make_packs(tn_ddp *ddp, int64_t bucket_bytes)
-{
-    for (int i = 0; i < ddp->entries; i++) {
-        entry *e = &ddp->entry[i];
-        pack *p = ddp->packs ? &ddp->pack[ddp->packs - 1] : NULL;
-        if (!p || !joins(ddp, p, i, bucket_bytes)) {
-            char label[64];
-            snprintf(label, sizeof label, "bucket %d (%.40s)", ddp->packs,
-                     e->name);
-            p = &ddp->pack[ddp->packs++];
-            p->first = i;
-            if (tn__bucket_init(&p->bucket, ddp->group, &ddp->shards,
-                                tn_tensor_device(e->tensor), sum_dtype(e->tensor),
-                                0, label, ddp->staging) != TN_OK)
-                return tn_error_code();
-            if (i < ddp->parameters)
-                ddp->gradient_packs = ddp->packs;
-        }
-        e->pack = ddp->packs - 1;
-        e->offset = p->bucket.numel;
-        p->bucket.numel += e->numel;
-        p->count++;
-    }
-    for (int i = 0; i < ddp->packs; i++)
-        if (tn__bucket_share(&ddp->pack[i].bucket) != TN_OK)
-            return tn_error_code();
     tn_device *cpu = tn_device_open("cpu");
-    if (!cpu || tn__bucket_init(&ddp->facts, ddp->group, &ddp->shards, cpu, TN_F64,
-                                ddp->entries + 1, "facts of the step",
-                                false) != TN_OK)
-        return tn_error_code();
     ddp->has_facts = true;
-    return TN_OK;
+    return cpu ? tn__bucket_init(&ddp->facts, ddp->group, &ddp->shards, cpu,
+                                 TN_F64, ddp->entries + 2, "facts of the step",
+                                 false)
+               : tn_error_code();
 }
 
 /* All ranks get what rank 0 has, and its seed. */
@@ -437,25 +329,37 @@ static bool check_options(const tn_ddp_new_options *o, tn_group *group)
         tn_error_refuse_argument(TN_ERR_ARGUMENT, "ddp_new", "bucket_bytes",
                                  ".bucket_bytes is %" PRId64
                                  ": expected at least 1", o->bucket_bytes);
+    else if (o->reduce_dtype != TN_DTYPE_NONE && o->reduce_dtype != TN_BF16 &&
+             o->reduce_dtype != TN_F16)
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "ddp_new", "reduce_dtype",
+                                 ".reduce_dtype is %s: expected bfloat16 or "
+                                 "float16", tn_dtype_name(o->reduce_dtype));
+    else if (strcmp(o->buffers, "mean") && strcmp(o->buffers, "first"))
+        tn_error_refuse_argument(TN_ERR_ARGUMENT, "ddp_new", "buffers",
+                                 ".buffers is \"%s\": expected mean or first",
+                                 o->buffers);
     else
         return true;
     return false;
 }
 
-static tn_status build(tn_ddp *ddp, tn_module *net, int64_t bucket_bytes)
+static tn_status build(tn_ddp *ddp, tn_module *net)
 {
     ddp->state = tn_keep(tn_module_state(net));
-    const size_t room = (size_t)tn_parameters_count(ddp->state) + 1;
+    const size_t room = (size_t)tn_parameters_count(ddp->state) + 2;
     ddp->entry = calloc(room, sizeof *ddp->entry);
+    ddp->order = calloc(room, sizeof *ddp->order);
     ddp->pack = calloc(room, sizeof *ddp->pack);
     ddp->saved = calloc(room, sizeof *ddp->saved);
     ddp->fact = calloc(room, sizeof *ddp->fact);
-    if (!ddp->state || !ddp->entry || !ddp->pack || !ddp->saved || !ddp->fact)
+    if (!ddp->state || !ddp->entry || !ddp->order || !ddp->pack || !ddp->saved || !ddp->fact)
         return tn_error_set(TN_ERR_MEMORY, "ddp_new: out of memory");
     tn_status status = agree(ddp);
     if (status == TN_OK)
         status = find_entries(ddp, net);
-    return status == TN_OK ? make_packs(ddp, bucket_bytes) : status;
+    if (status == TN_OK)
+        status = tn__ddp_make_packs(ddp);
+    return status == TN_OK ? make_facts(ddp) : status;
 }
 
 tn_ddp *tn_ddp_new_with(tn_module *net, tn_group *group,
@@ -480,11 +384,14 @@ tn_ddp *tn_ddp_new_with(tn_module *net, tn_group *group,
     }
     ddp->group = tn_keep(group);
     ddp->staging = o.staging;
+    ddp->first_buffers = strcmp(o.buffers, "first") == 0;
+    ddp->reduce_dtype = o.reduce_dtype;
+    ddp->bucket_bytes = o.bucket_bytes;
     ddp->shard = -1;
     ddp->loss = NAN;
     tn__shards_init(&ddp->shards, o.shards ? o.shards : tn_group_size(group),
                     group);
-    if (build(ddp, net, o.bucket_bytes) != TN_OK)
+    if (build(ddp, net) != TN_OK)
         ddp = NULL;
     return tn_scope_result(scope, ddp);
 }
@@ -547,6 +454,50 @@ int64_t tn_ddp_shard(const tn_ddp *ddp)
 int64_t tn_ddp_shards(const tn_ddp *ddp)
 {
     return tn_object_is(ddp, &ddp_class) ? ddp->shards.count : 0;
+}
+
+tn_status tn_ddp_weigh(tn_ddp *ddp, double weight)
+{
+    static const char call[] = "ddp_weigh";
+    if (!tn_object_check(ddp, &ddp_class, call, "ddp"))
+        return tn_error_code();
+    if (!(weight >= 0 && weight <= DBL_MAX))
+        return tn_error_refuse_argument(TN_ERR_ARGUMENT, call, "weight",
+                                        "weight is %g: expected a finite number, "
+                                        "at least 0", weight);
+    if (ddp->shard < 0 || ddp->has_gradient)
+        return tn_error_refuse_argument(
+            TN_ERR_STATE, call, NULL,
+            ddp->shard < 0 ? "no shard was begun: call it after tn_ddp_next has "
+                             "returned true"
+                           : "a gradient of this shard has arrived, and may have "
+                             "been sent: call it before tn_backward");
+    ddp->weight = weight;
+    return TN_OK;
+}
+
+bool tn_ddp_join(tn_ddp *ddp, bool has_batch)
+{
+    static const char call[] = "ddp_join";
+    if (!tn_object_check(ddp, &ddp_class, call, "ddp"))
+        return false;
+    if (ddp->shard >= 0) {
+        tn_error_refuse_argument(TN_ERR_STATE, call, NULL,
+                                 "a step is not at its end: call it when "
+                                 "tn_ddp_next has returned false");
+        return false;
+    }
+    int64_t any = has_batch;
+    tn_status status = TN_OK;
+    TN_NO_GRAD TN_SCOPE(scope) {
+        tn_tensor *x = tn_full(tn_dims(1), any, .dtype = TN_I64,
+                               .device = tn_device_open("cpu"));
+        status = tn_dist_all_reduce(x, ddp->group, .reduce = "max",
+                                    .label = "tn_ddp_join");
+        if (status == TN_OK)
+            status = tn_tensor_to_array(x, &any, sizeof any);
+    }
+    return status == TN_OK && any;
 }
 
 tn_status tn_ddp_note(tn_ddp *ddp, tn_tensor *loss)

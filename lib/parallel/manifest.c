@@ -70,7 +70,7 @@ static const char *read_record(tn__record *r, const tn__json_value *json)
         return "\"flat\" is not true";
     r->ndim = read_sizes(tn__json_get(json, "shape"), r->shape);
     const int offsets = read_sizes(tn__json_get(json, "offset"), r->offset);
-    if (r->ndim < 0 || tn__shape_numel(r->ndim, r->shape) < 0)
+    if (r->ndim < 0 || tn__sizes_numel(r->ndim, r->shape) < 0)
         return "\"shape\" is not a shape";
     return offsets == (r->flat ? 1 : r->ndim)
                ? NULL

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-int64_t tn__shape_numel(int ndim, const int64_t *shape)
+int64_t tn__sizes_numel(int ndim, const int64_t *shape)
 {
     int64_t numel = 1;
     bool none = false;
@@ -24,7 +24,7 @@ bool tn__region_make(tn__region *r, int ndim, const int64_t *shape,
 {
     if (ndim < 0 || ndim > TN_MAX_NDIM)
         return false;
-    const int64_t numel = tn__shape_numel(ndim, shape);
+    const int64_t numel = tn__sizes_numel(ndim, shape);
     if (numel < 0)
         return false;
     r->ndim = flat ? 1 : ndim;
@@ -41,7 +41,7 @@ bool tn__region_make(tn__region *r, int ndim, const int64_t *shape,
 
 int64_t tn__region_numel(const tn__region *r)
 {
-    return tn__shape_numel(r->ndim, r->extent);
+    return tn__sizes_numel(r->ndim, r->extent);
 }
 
 /* ---- runs ----------------------------------------------------------------- */

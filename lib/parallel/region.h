@@ -20,7 +20,7 @@ typedef struct tn__region {
 
 /* Returns the number of elements, or -1 if a size is negative or they are more
  * than a file can have. */
-int64_t tn__shape_numel(int ndim, const int64_t *shape);
+int64_t tn__sizes_numel(int ndim, const int64_t *shape);
 
 /* Fills a region from untrusted numbers. A flat one has the elements offset[0]
  * .. offset[0] + extent[0] - 1 of the whole. Returns false if it is not within

@@ -112,7 +112,8 @@ static void tensor_destroy(tn__object *object)
     tn_tensor *x = (tn_tensor *)object;
     if (x->grad)
         tn__tensor_hook.release_grad(x->grad);
-    storage_unref(x->storage);
+    if (x->storage)
+        storage_unref(x->storage);
     tn__pool_give_object(&tensor_pool, x);
 }
 
@@ -127,6 +128,19 @@ static void tensor_origin(const tn__object *object, const char **out_made_by,
 const tn__class tn__tensor_class = {.name = "tensor",
                                     .destroy = tensor_destroy,
                                     .origin = tensor_origin};
+
+/* Tensors without memory (tn__tensor_use_up). */
+static const tn__class used_up_class = {
+    .name = "tensor that was donated to a compiled function",
+    .destroy = tensor_destroy,
+    .origin = tensor_origin};
+
+void tn__tensor_use_up(tn_tensor *x)
+{
+    x->object.type = &used_up_class;
+    storage_unref(x->storage);
+    x->storage = NULL;
+}
 
 /* Makes a tensor over storage, whose reference it takes over. The caller sets
  * the fields shape, stride, numel and contiguous. */

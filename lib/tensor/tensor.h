@@ -86,6 +86,10 @@ static inline bool tn__tensor_has(const tn_tensor *x, const char *call)
     return tn__object_has(x, &tn__tensor_class, call, "x");
 }
 
+/* Takes the memory of a tensor away, and lets later calls reject the tensor: it was
+ * donated to a compiled function. */
+void tn__tensor_use_up(tn_tensor *x);
+
 /* Keeps the memory of x allocated for the graph that this thread is recording
  * (tn_graph). */
 void tn__tensor_recorded(const tn_tensor *x);

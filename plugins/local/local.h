@@ -24,6 +24,8 @@
 #include <tenon/comm_plugin.h>
 #include <tenon/plugin.h> /* TN_HAS */
 
+#include "sum.h"
+
 extern const tn_comm_host *local_host;
 
 enum {
@@ -161,16 +163,6 @@ struct tn_comm_request {
 /* ---- calls between the files ---------------------------------------------- */
 
 uint64_t local_now(void);
-static inline size_t local_dtype_bytes(uint32_t dtype)
-{
-    static const unsigned char bytes[TN_DTYPE_END] = {
-#define LOCAL_BYTES(name, code, text, width, kind, reg) [code] = width,
-        TN_DTYPE_MAP(LOCAL_BYTES)
-#undef LOCAL_BYTES
-    };
-    return dtype < TN_DTYPE_END ? bytes[dtype] : 0;
-}
-
 /* segment.c: shared memory by name */
 void *local_segment_make(const char *name, size_t bytes);
 /* Waits until the owner has made it and set its first word to LOCAL_READY.
@@ -234,13 +226,5 @@ tn_status local_gather(tn_comm *comm, const void *mine, uint64_t bytes, void *al
  * request->done at the end. Returns TN_OK also if nothing could be done. */
 tn_status local_collective_go(tn_comm_request *request);
 tn_status local_pair_go(tn_comm_request *request);
-
-/* sum.c: reduces count elements of source[0 .. n) in the fixed order, and stores
- * the result at out[0 .. outs). Each of them is apart from all sources, or is one
- * of them. */
-void local_reduce(uint32_t dtype, uint32_t reduce, double scale,
-                  const void *const *source, int n, void *const *out, int outs,
-                  size_t count);
-bool local_reduces(uint32_t dtype);
 
 #endif

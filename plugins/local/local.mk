@@ -4,7 +4,8 @@ comm_local_la_SOURCES = \
 	plugins/local/local.c plugins/local/local.h \
 	plugins/local/segment.c plugins/local/board.c plugins/local/hall.c \
 	plugins/local/memory.c \
-	plugins/local/collective.c plugins/local/pair.c plugins/local/sum.c
+	plugins/local/collective.c plugins/local/pair.c plugins/local/sum.c \
+	plugins/local/sum.h
 comm_local_la_LDFLAGS = $(COMM_LINK_FLAGS)
 comm_local_la_LIBADD = $(TN_LIBS)
 EXTRA_DIST += plugins/local/README.md

@@ -2,14 +2,14 @@
  * the ranks in which neighbours are added first. The shape of the tree depends
  * on the number of ranks alone, so the bits do not depend on the size of the
  * message, nor on how it is cut. */
-#include "local.h"
+#include "sum.h"
 
 #include <fenv.h>
 #include <string.h>
 
 enum { BLOCK = 1024 }; /* elements at a time: 4 KB of float32, which stay in the
                           L1 cache for all levels of the tree */
-enum { LEVELS = 9 };   /* 2 to the power 8 is LOCAL_MAX_RANKS */
+enum { LEVELS = 13 };  /* 2 to the power 12 is LOCAL_MOST_SOURCES */
 
 /* ---- half types ----------------------------------------------------------- */
 
@@ -92,11 +92,28 @@ typedef uint16_t half_u16
         for (; i < count; i++)                                                \
             out[i] = a[i] + b[i];                                             \
     }                                                                         \
+    /* Four at once: more streams for the prefetcher. */                     \
+    static bool add_four_##name(T *out, const void *const *source, size_t at, \
+                                size_t count)                                 \
+    {                                                                         \
+        const T *a = (const T *)source[0] + at, *b = (const T *)source[1] + at; \
+        const T *c = (const T *)source[2] + at, *d = (const T *)source[3] + at; \
+        size_t i = 0;                                                         \
+        for (; i + LANES_##name <= count; i += LANES_##name)                  \
+            *(vector_##name *)(out + i) = (*(const vector_##name *)(a + i) +  \
+                                           *(const vector_##name *)(b + i)) + \
+                                          (*(const vector_##name *)(c + i) +  \
+                                           *(const vector_##name *)(d + i));  \
+        for (; i < count; i++)                                                \
+            out[i] = (a[i] + b[i]) + (c[i] + d[i]);                           \
+        return true;                                                          \
+    }                                                                         \
     static void scale_##name(T *out, const T *x, T scale, size_t count)       \
     {                                                                         \
         size_t i = 0;                                                         \
         if (scale == 1) {                                                     \
-            memmove(out, x, count * sizeof(T));                               \
+            if (out != x)                                                     \
+                memmove(out, x, count * sizeof(T));                           \
             return;                                                           \
         }                                                                     \
         for (; i + LANES_##name <= count; i += LANES_##name)                  \
@@ -135,25 +152,27 @@ static void store_bf16s(uint16_t *out, const float *x, size_t count)
 
 /* ---- trees ---------------------------------------------------------------- */
 
-/* Defines tree_NAME(reduce, source, n, r, width, at, count, level): the reduced
- * elements at .. at + count of sources r .. r + width, of which those from n on
- * do not exist. Returns where they are: in a source itself, or in level[0]. T is
- * the type of the arithmetic, LOAD(source, at, count, to) returns the elements
- * of one source in it. */
-#define TREE(name, T, LOAD, ADD, PRODUCT)                                     \
+/* Defines tree_NAME(reduce, source, n, r, width, at, count, out, level): the
+ * reduced elements at .. at + count of sources r .. r + width, of which those from
+ * n on do not exist. Returns where they are: in a source itself, or in out, which
+ * is written last and may be a source. level has room for the other nodes of the
+ * tree. T is the type of the arithmetic, LOAD(source, at, count, to) returns the elements
+ * of one source in it, FOUR adds four sources to out at once, or is false. */
+#define TREE(name, T, LOAD, FOUR, ADD, PRODUCT)                               \
     static const T *tree_##name(uint32_t reduce, const void *const *source,   \
                                 int n, int r, int width, size_t at,           \
-                                size_t count, T level[][BLOCK])               \
+                                size_t count, T *out, T level[][BLOCK])       \
     {                                                                         \
         if (width == 1)                                                       \
-            return LOAD(source[r], at, count, level[0]);                      \
+            return LOAD(source[r], at, count, out);                           \
+        if (width == 4 && r + 4 <= n && reduce == TN_COMM_SUM && FOUR)        \
+            return out;                                                       \
         const T *a = tree_##name(reduce, source, n, r, width / 2, at, count,  \
-                                 level);                                      \
+                                 level[0], level);                            \
         if (r + width / 2 >= n)                                               \
             return a;                                                         \
         const T *b = tree_##name(reduce, source, n, r + width / 2, width / 2, \
-                                 at, count, level + 1);                       \
-        T *out = level[0];                                                    \
+                                 at, count, level[1], level + 1);             \
         switch (reduce) {                                                     \
         case TN_COMM_SUM:                                                     \
             ADD;                                                              \
@@ -185,14 +204,16 @@ static void store_bf16s(uint16_t *out, const float *x, size_t count)
     out[i] = (T)(value)
 /* Integers wrap around, as unsigned ones do. */
 #define WRAP(op) (uint64_t)a[i] op (uint64_t)b[i]
-TREE(f32, float, LOAD_f32, add_f32(out, a, b, count), a[i] * b[i])
-TREE(f64, double, LOAD_f64, add_f64(out, a, b, count), a[i] * b[i])
-TREE(i64, int64_t, LOAD_i64, EACH(int64_t, WRAP(+)), WRAP(*))
-TREE(i32, int32_t, LOAD_i32, EACH(int32_t, WRAP(+)), WRAP(*))
-TREE(i16, int16_t, LOAD_i16, EACH(int16_t, WRAP(+)), WRAP(*))
-TREE(i8, int8_t, LOAD_i8, EACH(int8_t, WRAP(+)), WRAP(*))
-TREE(u8, uint8_t, LOAD_u8, EACH(uint8_t, WRAP(+)), WRAP(*))
-TREE(bool, uint8_t, LOAD_u8, EACH(uint8_t, a[i] | b[i]), a[i] & b[i])
+TREE(f32, float, LOAD_f32, add_four_f32(out, source + r, at, count),
+     add_f32(out, a, b, count), a[i] * b[i])
+TREE(f64, double, LOAD_f64, add_four_f64(out, source + r, at, count),
+     add_f64(out, a, b, count), a[i] * b[i])
+TREE(i64, int64_t, LOAD_i64, false, EACH(int64_t, WRAP(+)), WRAP(*))
+TREE(i32, int32_t, LOAD_i32, false, EACH(int32_t, WRAP(+)), WRAP(*))
+TREE(i16, int16_t, LOAD_i16, false, EACH(int16_t, WRAP(+)), WRAP(*))
+TREE(i8, int8_t, LOAD_i8, false, EACH(int8_t, WRAP(+)), WRAP(*))
+TREE(u8, uint8_t, LOAD_u8, false, EACH(uint8_t, WRAP(+)), WRAP(*))
+TREE(bool, uint8_t, LOAD_u8, false, EACH(uint8_t, a[i] | b[i]), a[i] & b[i])
 
 static const float *load_f16(const void *source, size_t at, size_t count,
                              float *to)
@@ -209,8 +230,8 @@ static const float *load_bf16(const void *source, size_t at, size_t count,
     load_bf16s((const uint16_t *)source + at, count, to);
     return to;
 }
-TREE(f16, float, load_f16, add_f32(out, a, b, count), a[i] * b[i])
-TREE(bf16, float, load_bf16, add_f32(out, a, b, count), a[i] * b[i])
+TREE(f16, float, load_f16, false, add_f32(out, a, b, count), a[i] * b[i])
+TREE(bf16, float, load_bf16, false, add_f32(out, a, b, count), a[i] * b[i])
 
 static void store_f16(uint16_t *out, const float *x, float scale, size_t count)
 {
@@ -232,31 +253,35 @@ static void reduce_block(uint32_t dtype, uint32_t op, double scale,
     const float s = (float)scale;
     switch (dtype) {
     case TN_F32: {
-        const float *x = tree_f32(op, source, n, 0, width, at, count, f);
-        scale_f32((float *)out + at, x, s, count);
+        float *to = (float *)out + at;
+        scale_f32(to, tree_f32(op, source, n, 0, width, at, count, to, f), s,
+                  count);
         break;
     }
     case TN_F16:
         store_f16((uint16_t *)out + at,
-                  tree_f16(op, source, n, 0, width, at, count, f), s, count);
+                  tree_f16(op, source, n, 0, width, at, count, f[0], f), s,
+                  count);
         break;
     case TN_BF16:
-        scale_f32(f[0], tree_bf16(op, source, n, 0, width, at, count, f), s,
-                  count);
+        scale_f32(f[0], tree_bf16(op, source, n, 0, width, at, count, f[0], f),
+                  s, count);
         store_bf16s((uint16_t *)out + at, f[0], count);
         break;
     case TN_F64: {
         double d[LEVELS][BLOCK];
-        const double *x = tree_f64(op, source, n, 0, width, at, count, d);
-        scale_f64((double *)out + at, x, scale, count);
+        double *to = (double *)out + at;
+        scale_f64(to, tree_f64(op, source, n, 0, width, at, count, to, d), scale,
+                  count);
         break;
     }
 #define WHOLE(DTYPE, name, T)                                                 \
     case DTYPE: {                                                             \
-        T level[LEVELS][BLOCK];                                               \
-        memmove((T *)out + at,                                                \
-                tree_##name(op, source, n, 0, width, at, count, level),       \
-                count * sizeof(T));                                           \
+        T level[LEVELS][BLOCK], *to = (T *)out + at;                          \
+        const T *x =                                                          \
+            tree_##name(op, source, n, 0, width, at, count, to, level);       \
+        if (x != to)                                                          \
+            memmove(to, x, count * sizeof(T));                                \
         break;                                                                \
     }
         WHOLE(TN_I64, i64, int64_t)

@@ -433,6 +433,97 @@ static void check_checks(void)
     tn_scope_close(scope);
 }
 
+/* ---- donated inputs ------------------------------------------------------------ */
+
+/* The new state is computed element by element. */
+static tn_status moves_on(tn_tensor *const *in, int in_count, tn_tensor **out,
+                          int out_count, void *context)
+{
+    (void)in_count, (void)out_count, (void)context;
+    out[0] = tn_tanh(tn_add(tn_mul_scalar(in[0], 0.5), in[1]));
+    return TN_OK;
+}
+
+/* The new state is computed after the last use of the old one. */
+static tn_status projects(tn_tensor *const *in, int in_count, tn_tensor **out,
+                          int out_count, void *context)
+{
+    (void)in_count, (void)out_count, (void)context;
+    tn_tensor *x = tn_matmul(in[0], in[1]);
+    out[0] = tn_mul_scalar(tn_matmul(x, in[1]), 0.01);
+    return TN_OK;
+}
+
+/* Each element of the new state depends on all of a row of the old one. */
+static tn_status mixes(tn_tensor *const *in, int in_count, tn_tensor **out,
+                       int out_count, void *context)
+{
+    (void)in_count, (void)out_count, (void)context;
+    out[0] = tn_matmul(in[0], in[1]);
+    return TN_OK;
+}
+
+static void check_donated(const char *name, tn_compile_fn fn, bool reuses,
+                          int check_every)
+{
+    tn_scope *scope = tn_scope_open();
+    tn_compiled *c = tn_compile(fn, NULL, .donate = 1,
+                                .check_every = check_every);
+    tn_tensor *x = tn_randn(tn_dims(16, 16));
+    tn_tensor *want = tn_randn(tn_dims(16, 16)), *got = tn_clone(want);
+    bool same = true, refused = true;
+    TN_NO_GRAD
+        for (int call = 0; call < 7 && same && refused; call++) {
+            tn_tensor *old = got;
+            fn((tn_tensor *[]){want, x}, 2, &want, 1, NULL);
+            tn_compiled_run(c, (tn_tensor *[]){got, x}, 2, &got, 1);
+            same = !tn_error() && same_bits(want, got);
+            refused = same && !tn_add(old, x) && tn_error() &&
+                      strstr(tn_error(), "add: input is a tensor that was "
+                                         "donated to a compiled function");
+            if (same && !refused)
+                printf("# %s\n", tn_error() ? tn_error() : "not refused");
+            tn_error_clear();
+        }
+    ok(same, "%s: a state that is donated seven times%s", name,
+       check_every ? ", with check_every" : "");
+    ok(refused, "%s: its old tensors are rejected", name);
+    const char *text = tn_compiled_text(c);
+    ok(text && !strstr(text, "out[0] in the memory of in[0]") == !reuses,
+       "%s: the new state is %sin the memory of the old one", name,
+       reuses ? "" : "not ");
+    tn_error_clear();
+    tn_scope_close(scope);
+}
+
+static void check_donation(void)
+{
+    check_donated("element by element", moves_on, true, 0);
+    check_donated("element by element", moves_on, true, 2);
+    check_donated("after the last use", projects, true, 0);
+    check_donated("a product", mixes, false, 0);
+    tn_scope *scope = tn_scope_open();
+    tn_compiled *c = tn_compile(moves_on, NULL, .donate = 3);
+    tn_tensor *x = tn_ones(tn_dims(4)), *y = tn_ones(tn_dims(4)), *out = NULL;
+    tn_tensor *view = tn_reshape(x, tn_dims(2, 2));
+    TN_NO_GRAD
+    {
+        ok(tn_compiled_run(c, (tn_tensor *[]){x, y}, 2, &out, 1) ==
+                   TN_ERR_STATE &&
+               strstr(tn_error(), "in[0] is donated, but other tensors use"),
+           "a tensor with a view is not donated: %s",
+           tn_error() ? tn_error() : "");
+        tn_error_clear();
+        ok(tn_compiled_run(c, (tn_tensor *[]){y, y}, 2, &out, 1) ==
+               TN_ERR_STATE,
+           "one tensor is not donated twice");
+        tn_error_clear();
+        ok(tn_item(tn_sum(x)) == 4 && tn_item(tn_sum(view)) == 4,
+           "a tensor that is rejected stays as it is");
+    }
+    tn_scope_close(scope);
+}
+
 int main(void)
 {
     plan_later();
@@ -443,5 +534,6 @@ int main(void)
     check_mistakes();
     check_wrapped();
     check_checks();
+    check_donation();
     return done_testing();
 }

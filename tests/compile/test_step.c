@@ -265,6 +265,45 @@ static void check_changes(void)
     tn_scope_close(scope);
 }
 
+/* Freezes the first parameter of both networks, or trains it again. */
+static void train_first(pair *p, bool trained)
+{
+    job *const both[2] = {&p->eager, &p->fast};
+    for (int i = 0; i < 2; i++)
+        tn_tensor_set_requires_grad(
+            tn_parameters_at(tn_parameters(both[i]->net), 0), trained);
+}
+
+/* Steps that train different parameters in turn. Each set has a program. Those of
+ * Adam have other numbers as soon as they have stepped differently often, so the
+ * step of all is captured once more. */
+static void check_sets(void)
+{
+    tn_scope *scope = tn_scope_open();
+    pair p = pair_new();
+    bool same = true;
+    tn_compiled_counts early = {.size = sizeof early}, late = early;
+    for (int round = 0; round < 8 && same; round++) {
+        train_first(&p, round % 2 == 0);
+        same = steps_are_same(&p, 3);
+        tn_compiled_read_counts(p.step, round < 4 ? &early : &late);
+    }
+    ok(same, "steps that train different parameters in turn%s%s",
+       tn_error() ? ": " : "", tn_error() ? tn_error() : "");
+    is_int(late.captures, early.captures, "nothing is captured again");
+    ok(late.captures <= 6 && late.plans == 2, "%d captures, %d programs",
+       (int)late.captures, (int)late.plans);
+    for (int round = 0; round < 8 && same; round++) {
+        train_first(&p, round % 2 == 0);
+        same = steps_are_same(&p, 1);
+    }
+    tn_compiled_read_counts(p.step, &late);
+    ok(same && late.captures == early.captures,
+       "a change between any two steps: %d captures", (int)late.captures);
+    tn_error_clear();
+    tn_scope_close(scope);
+}
+
 /* Two groups, further outputs, gradients that are kept, and the check. */
 static void check_options(void)
 {
@@ -453,6 +492,7 @@ int main(void)
     check_optimizer("sgd", sgd, CLIP | CLAMP | SCALE);
     check_optimizer("lamb", lamb, CLIP | SCALE);
     check_changes();
+    check_sets();
     check_options();
     check_graph();
     check_mistakes();

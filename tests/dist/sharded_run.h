@@ -140,12 +140,14 @@ static tn_sharded_state spread_state(spread *s)
 
 typedef struct run {
     tn_checkpoint all;
+    tn_optim *optim;   /* all.optim, or one whose state is divided (zero) */
+    bool zero;
     double value[2];
     tn_ddp *ddp;
     spread other;
 } run;
 
-static void run_make(run *r, tn_group *group)
+static void run_make(run *r, tn_group *group, bool zero)
 {
     const int rank = tn_group_rank(group), size = tn_group_size(group);
     tn_manual_seed(7);
@@ -159,13 +161,18 @@ static void run_make(run *r, tn_group *group)
     tn_manual_seed(3);
     r->all = (tn_checkpoint){
         .size = sizeof r->all, .module = net,
-        .optim = tn_optim_adam(tn_parameters(net), .lr = 0.01),
         .loader = tn_loader_new(tn_dataset_from_tensors(x, y), .shuffle = true,
                                 .seed = 4, .num_replicas = size, .rank = rank,
                                 .shards = SHARDS),
         .scaler = tn_grad_scaler_new(), .average = tn_average_new(net),
         .values = r->value, .value_count = 2};
-    r->all.schedule = tn_schedule_exponential_lr(r->all.optim, 0.9);
+    r->zero = zero;
+    r->optim = tn_optim_adam(tn_parameters(net), .lr = 0.01);
+    if (zero)
+        r->optim = tn_optim_sharded(r->optim, group);
+    else
+        r->all.optim = r->optim;
+    r->all.schedule = tn_schedule_exponential_lr(r->optim, 0.9);
     spread_make(&r->other, rank, size);
 }
 
@@ -184,7 +191,7 @@ static void run_train(run *r, int64_t end, void (*at_step)(run *r, void *context
             if ((batch.index + 1) % own)
                 continue;
             tn_ddp_next(r->ddp);
-            tn_optim_step(r->all.optim);
+            tn_optim_step(r->optim);
             tn_schedule_step(r->all.schedule);
             tn_average_update(r->all.average);
             r->value[0] += tn_ddp_loss(r->ddp);
@@ -205,7 +212,14 @@ static void hash_tensor(const char *name, tn_tensor *x, void *context)
                                         tn_dtype_bytes(tn_tensor_dtype(x)), *h);
 }
 
-/* A hash of all state that does not depend on the number of ranks. */
+/* What this rank has alone. */
+static tn_sharded_state run_state(run *r)
+{
+    return r->zero ? tn_optim_sharded_state(r->optim) : spread_state(&r->other);
+}
+
+/* A hash of all state that does not depend on the number of ranks. That of a
+ * divided optimizer shows in the steps that follow. */
 static uint64_t run_hash(run *r)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -216,7 +230,8 @@ static uint64_t run_hash(run *r)
                         &h);
         for (int i = 0; i < tn_average_count(r->all.average); i++)
             hash_tensor("average", tn_average_at(r->all.average, i), &h);
-        char *text = tn_optim_state(r->all.optim, hash_tensor, &h);
+        char *text = r->zero ? NULL
+                             : tn_optim_state(r->optim, hash_tensor, &h);
         h = hash_of(text, text ? strlen(text) : 0, h);
         free(text);
     }

@@ -337,8 +337,9 @@ static int run(const char *name)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        return run(argv[1]);
+    const char *name = ranks_case(argc, argv);
+    if (name)
+        return run(name);
     plan_later();
     static const int sizes[] = {1, 2, 3, 4, 7};
     for (int i = 0; i < 5; i++) {

@@ -5,7 +5,7 @@
 #include <tenon/parallel.h>
 #include <tenon/tenon.h>
 
-enum { STEPS = 6, ROWS = 24 };
+enum { STEPS = 50, ROWS = 24 };
 
 /* ---- models --------------------------------------------------------------- */
 
@@ -38,6 +38,61 @@ static tn_module *net_new(void)
     TN_MODULE_ADD(n, drop, tn_nn_dropout(0.25));
     TN_MODULE_ADD(n, never, tn_nn_linear(64, 3));
     return (tn_module *)n;
+}
+
+/* A transformer with a causal mask and dropout; its position is in the tokens. */
+typedef struct gpt {
+    tn_module base;
+    tn_module *embed, *block, *head;
+} gpt;
+
+static tn_tensor *gpt_forward(tn_module *self, tn_tensor *x)
+{
+    gpt *g = (gpt *)self;
+    x = tn_forward(g->embed, x);
+    x = tn_nn_transformer_encoder_forward(g->block, x, .is_causal = true);
+    return tn_forward(g->head, x);
+}
+static const tn_module_class gpt_class =
+    TN_MODULE_CLASS(gpt, "GPT", .forward = gpt_forward);
+
+static tn_module *gpt_new(void)
+{
+    gpt *g = tn_module_new(&gpt_class);
+    TN_MODULE_ADD(g, embed, tn_nn_embedding(36, 16));
+    TN_MODULE_ADD(g, block,
+                  tn_nn_transformer_encoder(16, 2, 2, .dim_feedforward = 32,
+                                            .dropout = 0.1, .activation = "gelu",
+                                            .batch_first = true,
+                                            .norm_first = true));
+    TN_MODULE_ADD(g, head, tn_nn_linear(16, 36));
+    return (tn_module *)g;
+}
+
+/* Two layers with dropout between them, and a linear layer. */
+static tn_module *lstm_new(void)
+{
+    return tn_nn_sequential(tn_nn_lstm(6, 8, .num_layers = 2, .dropout = 0.2,
+                                       .batch_first = true),
+                            tn_nn_linear(8, 3));
+}
+
+/* What a model of a kind takes: images, rows of tokens, or of features. */
+static tn_tensor *input_for(const char *kind, tn_tensor *x)
+{
+    if (!strcmp(kind, "lstm"))
+        return tn_reshape(x, tn_dims(-1, 6, 6));
+    if (strcmp(kind, "gpt"))
+        return x;
+    x = tn_clamp_scalars(tn_mul_scalar(tn_add_scalar(x, 3), 6), 0, 35);
+    return tn_to_dtype(tn_reshape(x, tn_dims(-1, 36)), TN_I64);
+}
+
+static tn_module *model_of(const char *kind)
+{
+    return !strcmp(kind, "gpt")    ? gpt_new()
+           : !strcmp(kind, "lstm") ? lstm_new()
+                                   : net_new();
 }
 
 /* The rows of a shard of a batch that the step determines. */
@@ -84,32 +139,39 @@ static int fail_with(const char *what)
     return 1;
 }
 
-/* Trains, and prints a hash of everything. */
-static int train(int64_t shards, int64_t bucket_bytes, tn_dtype dtype)
+/* Trains, and prints a hash of everything. divided: the state of the optimizer is
+ * divided among the ranks. */
+static int train(const char *kind, int64_t shards, int64_t bucket_bytes,
+                 tn_dtype dtype, bool divided)
 {
     tn_manual_seed(7 + (uint64_t)tn_dist_rank()); /* rank 0's counts */
-    tn_module *model = tn_module_to(net_new(), .dtype = dtype);
+    tn_module *model = tn_module_to(model_of(kind), .dtype = dtype);
     tn_ddp *ddp = tn_ddp_new(model, tn_dist_world(), .shards = shards,
                              .bucket_bytes = bucket_bytes);
     tn_manual_seed(3);
     tn_optim *opt = tn_optim_adam(tn_parameters(model), .lr = 0.01,
                                   .weight_decay = 0.1);
+    if (divided)
+        opt = tn_optim_sharded(opt, tn_dist_world(), .bucket_bytes = 1000);
+    const bool rare = !strcmp(kind, "train");
     uint64_t h = 0xcbf29ce484222325u;
     for (net_step = 0; net_step < STEPS; net_step++)
         TN_SCOPE(scope) {
             while (tn_ddp_next(ddp)) {
                 tn_tensor *x = rows(net_step, tn_ddp_shard(ddp),
                                     tn_ddp_shards(ddp));
-                tn_tensor *loss = loss_of(model, tn_to_dtype(x, dtype));
+                x = input_for(kind, rare ? tn_to_dtype(x, dtype) : x);
+                tn_tensor *loss = loss_of(model, x);
                 tn_backward(loss);
                 tn_ddp_note(ddp, loss);
             }
             const double mean = tn_ddp_loss(ddp);
             h = hash_of(&mean, sizeof mean, h);
-            if (tn_tensor_grad(tn_module_parameter(model, "never.weight")))
+            if (rare && tn_tensor_grad(tn_module_parameter(model, "never.weight")))
                 return fail_with("a parameter that no shard uses has a gradient");
-            if (!tn_tensor_grad(tn_module_parameter(model, "rare.weight")) !=
-                !(net_step % 2))
+            if (rare && !tn_tensor_grad(tn_module_parameter(model,
+                                                            "rare.weight")) !=
+                            !(net_step % 2))
                 return fail_with("a parameter that is used now and then");
             tn_optim_step(opt);
         }
@@ -150,6 +212,184 @@ static int compare(void)
             return fail_with(tn_parameters_name(list, i));
     }
     return tn_error() ? fail_with("compare") : 0;
+}
+
+/* ---- weights, uneven inputs, options -------------------------------------- */
+
+static tn_module *small_new(void)
+{
+    tn_manual_seed(1);
+    return tn_nn_sequential(tn_nn_linear(36, 8), tn_nn_tanh(),
+                            tn_nn_linear(8, 1));
+}
+
+/* Rows begin .. begin + count of the batch of a step. */
+static tn_tensor *some_rows(int64_t step, int64_t begin, int64_t count)
+{
+    return tn_narrow(tn_flatten(rows(step, 0, 1), .start_dim = 1), 0, begin, count);
+}
+
+/* Largest difference between the gradients of two models of the same kind. */
+static double grad_distance(tn_module *a, tn_module *b)
+{
+    tn_parameter_list *p = tn_parameters(a), *q = tn_parameters(b);
+    double most = 0;
+    for (int i = 0; i < tn_parameters_count(p) && !tn_error(); i++) {
+        double far = tn_item(tn_amax(tn_abs(
+            tn_sub(tn_tensor_grad(tn_parameters_at(p, i)),
+                   tn_tensor_grad(tn_parameters_at(q, i))))));
+        most = far > most || isnan(far) ? far : most;
+    }
+    return tn_error() ? NAN : most;
+}
+
+/* Twelve shards of 0 to 4 rows, weighed by their rows, are one batch. A shard of
+ * weight 0 may hold NaN. */
+static int weights(void)
+{
+    static const int64_t count[12] = {1, 2, 0, 3, 4, 1, 1, 2, 4, 0, 3, 3};
+    tn_module *model = small_new(), *alone = tn_module_clone(model);
+    tn_ddp *ddp = tn_ddp_new(model, tn_dist_world(), .shards = 12);
+    tn_tensor *loss = loss_of(alone, some_rows(0, 0, 24));
+    tn_backward(loss);
+    while (tn_ddp_next(ddp)) {
+        const int64_t s = tn_ddp_shard(ddp);
+        int64_t begin = 0;
+        for (int64_t i = 0; i < s; i++)
+            begin += count[i];
+        tn_ddp_weigh(ddp, (double)count[s]);
+        tn_tensor *x = count[s] ? some_rows(0, begin, count[s])
+                                : tn_full(tn_dims(1, 36), NAN);
+        tn_tensor *part = loss_of(model, x);
+        tn_backward(part);
+        tn_ddp_note(ddp, part);
+    }
+    /* Another order of the same float32 sums. */
+    if (!(grad_distance(model, alone) <= 1e-6) ||
+        !(fabs(tn_ddp_loss(ddp) - tn_item(loss)) <= 1e-6))
+        return fail_with("weights");
+    uint64_t h = 0xcbf29ce484222325u;
+    tn_parameter_list *list = tn_parameters(model);
+    for (int i = 0; i < tn_parameters_count(list); i++) {
+        tn_tensor *g = tn_tensor_grad(tn_parameters_at(list, i));
+        h = hash_of(tn_tensor_data(g), (size_t)tn_tensor_numel(g) * 4, h);
+    }
+    printf("hash %016llx\n", (unsigned long long)h);
+    return 0;
+}
+
+/* Rank r has 3 + 2 r batches of one row; then it goes on without. Batch norm
+ * counts its batches: all ranks agree. */
+static int join_uneven(void)
+{
+    const int rank = tn_dist_rank(), size = tn_dist_size();
+    tn_manual_seed(1);
+    tn_module *model = tn_nn_sequential(tn_nn_linear(36, 8),
+                                        tn_nn_batch_norm1d(8),
+                                        tn_nn_linear(8, 1));
+    tn_ddp *ddp = tn_ddp_new(model, tn_dist_world());
+    tn_optim *opt = tn_optim_sgd(tn_parameters(model), .lr = 0.01);
+    int steps = 0, own = 3 + 2 * rank;
+    for (; tn_ddp_join(ddp, steps < own); steps++)
+        TN_SCOPE(scope) {
+            const bool has = steps < own;
+            while (tn_ddp_next(ddp)) {
+                tn_ddp_weigh(ddp, has ? 2 + rank : 0);
+                if (has)
+                    tn_backward(loss_of(model, some_rows(steps, 3 * rank,
+                                                         2 + rank)));
+            }
+            tn_optim_step(opt);
+        }
+    if (tn_error() || steps != 3 + 2 * (size - 1))
+        return fail_with("join");
+    if (tn_item_int(tn_module_buffer(model, "1.num_batches_tracked")) != steps)
+        return fail_with("batches that batch norm has counted");
+    printf("hash %016llx\n", (unsigned long long)hash_model(model, 1));
+    return 0;
+}
+
+/* bfloat16 on the way: rounded, but added in float32, and the same everywhere. */
+static int reduce_half(int64_t shards)
+{
+    tn_module *model = small_new(), *exact = tn_module_clone(model);
+    tn_ddp *ddp = tn_ddp_new(model, tn_dist_world(), .shards = shards,
+                             .reduce_dtype = TN_BF16);
+    tn_ddp *wide = tn_ddp_new(exact, tn_dist_world(), .shards = shards);
+    const int64_t n = tn_ddp_shards(ddp);
+    while (tn_ddp_next(ddp))
+        tn_backward(loss_of(model, some_rows(0, 2 * tn_ddp_shard(ddp), 2)));
+    while (tn_ddp_next(wide))
+        tn_backward(loss_of(exact, some_rows(0, 2 * tn_ddp_shard(wide), 2)));
+    /* Two roundings, each by at most half of 2^-7 of the largest sum. */
+    double most = 0;
+    tn_parameter_list *list = tn_parameters(exact);
+    for (int i = 0; i < tn_parameters_count(list) && !tn_error(); i++) {
+        double one = tn_item(tn_amax(tn_abs(
+            tn_tensor_grad(tn_parameters_at(list, i)))));
+        most = one > most ? one : most;
+    }
+    const double far = grad_distance(model, exact);
+    if (tn_error() || !(far > 0) || !(far <= most * (double)n / 64))
+        return fail_with("bfloat16");
+    uint64_t h = 1;
+    list = tn_parameters(model);
+    for (int i = 0; i < tn_parameters_count(list); i++) {
+        tn_tensor *g = tn_tensor_grad(tn_parameters_at(list, i));
+        h = hash_of(tn_tensor_data(g), (size_t)tn_tensor_numel(g) * 4, h);
+    }
+    printf("hash %016llx\n", (unsigned long long)h);
+    return 0;
+}
+
+/* .buffers = "first": the batch statistics of shard 0, on all ranks. */
+static int first_buffers(void)
+{
+    tn_manual_seed(1);
+    tn_module *model = tn_nn_sequential(tn_nn_linear(36, 8),
+                                        tn_nn_batch_norm1d(8));
+    tn_module *alone = tn_module_clone(model);
+    tn_ddp *ddp = tn_ddp_new(model, tn_dist_world(), .shards = 4,
+                             .buffers = "first");
+    TN_NO_GRAD tn_forward(alone, some_rows(0, 0, 5));
+    while (tn_ddp_next(ddp))
+        tn_backward(loss_of(model, some_rows(0, 5 * tn_ddp_shard(ddp), 5)));
+    if (tn_item(tn_equal(tn_module_buffer(model, "1.running_var"),
+                         tn_module_buffer(alone, "1.running_var"))) != 1)
+        return fail_with("buffers of shard 0");
+    return tn_error() ? fail_with("first") : 0;
+}
+
+/* The layers are registered in one order and used in another. In the second step
+ * the first bucket has the gradient that arrived first in the first: the message
+ * about rank 1, which has left, says so. */
+typedef struct swapped {
+    tn_module base;
+    tn_module *used_last, *used_first;
+} swapped;
+static tn_tensor *swapped_forward(tn_module *self, tn_tensor *x)
+{
+    swapped *s = (swapped *)self;
+    return tn_forward(s->used_last, tn_forward(s->used_first, x));
+}
+static const tn_module_class swapped_class =
+    TN_MODULE_CLASS(swapped, "Swapped", .forward = swapped_forward);
+
+static int learn_order(void)
+{
+    swapped *s = tn_module_new(&swapped_class);
+    TN_MODULE_ADD(s, used_last, tn_nn_linear(5, 2, .bias = false));
+    TN_MODULE_ADD(s, used_first, tn_nn_linear(3, 5, .bias = false));
+    tn_ddp *ddp = tn_ddp_new((tn_module *)s, tn_dist_world(), .bucket_bytes = 1);
+    for (int step = 0; step < 2; step++)
+        while (tn_ddp_next(ddp)) {
+            if (step == 1 && tn_dist_rank() == 1)
+                tn_dist_barrier(tn_dist_world());
+            tn_backward(tn_sum(tn_forward((tn_module *)s,
+                                          tn_ones(tn_dims(2, 3)))));
+        }
+    printf("%s\n", tn_error() ? tn_error() : "no error");
+    return tn_error() && strstr(tn_error(), "bucket 0 (used_last.weight)") ? 0 : 1;
 }
 
 /* Rank 1 has another model. */
@@ -200,10 +440,18 @@ static int run(const char *name)
            dtype);
     if (tn_dist_init() < 0)
         return fail_with("init");
-    int status = !strcmp(what, "train")
-                     ? train(shards, bytes, tn_dtype_from_name(dtype))
+    const bool divided = !strcmp(what, "zero");
+    int status = divided || !strcmp(what, "train") || !strcmp(what, "gpt") ||
+                         !strcmp(what, "lstm")
+                     ? train(divided ? "train" : what, shards, bytes,
+                             tn_dtype_from_name(dtype), divided)
                  : !strcmp(what, "compare") ? compare()
                  : !strcmp(what, "differ")  ? differ()
+                 : !strcmp(what, "weights") ? weights()
+                 : !strcmp(what, "join")    ? join_uneven()
+                 : !strcmp(what, "half")    ? reduce_half(shards)
+                 : !strcmp(what, "first")   ? first_buffers()
+                 : !strcmp(what, "order")   ? learn_order()
                                             : refuse();
     fflush(stdout);
     tn_dist_close();
@@ -246,8 +494,9 @@ static void same_bits(const char *name, const int *counts, const char *what)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        return run(argv[1]);
+    const char *name = ranks_case(argc, argv);
+    if (name)
+        return run(name);
     plan_later();
     same_bits("train:8:1048576", (const int[]){1, 2, 4, 8, 0},
               "8 shards: the same bits on 1, 2, 4 and 8 ranks");
@@ -255,6 +504,25 @@ int main(int argc, char **argv)
               "6 shards: the same bits on 1, 2, 3 and 6 ranks");
     same_bits("train:4:1048576:bfloat16", (const int[]){1, 2, 4, 0},
               "bfloat16: the same bits on 1, 2 and 4 ranks");
+    same_bits("gpt:8:1048576", (const int[]){1, 2, 4, 8, 0},
+              "a transformer with dropout: the same bits on 1, 2, 4 and 8 ranks");
+    same_bits("lstm:8:1048576", (const int[]){1, 2, 4, 8, 0},
+              "an LSTM: the same bits on 1, 2, 4 and 8 ranks");
+    char whole[32];
+    snprintf(whole, sizeof whole, "%s", hash_from(2, "train:8:1048576"));
+    bool divided = *whole;
+    for (int n = 1; n <= 8; n *= 2)
+        divided = divided && !strcmp(hash_from(n, "zero:8:1048576"), whole);
+    ok(divided, "a divided optimizer: the same bits on 1, 2, 4 and 8 ranks");
+    same_bits("weights", (const int[]){1, 2, 3, 4, 0},
+              "weights: the mean over rows, the same bits on 1 to 4 ranks");
+    same_bits("join", (const int[]){3, 0}, "ranks that run out of batches");
+    same_bits("half", (const int[]){4, 0}, "gradients that travel in bfloat16");
+    same_bits("half:6", (const int[]){2, 0},
+              "gradients of three shards that travel in bfloat16");
+    ranks_pass(1, "first", "buffers of shard 0");
+    ranks_pass(2, "first", "buffers of shard 0");
+    ranks_pass(2, "order", "buckets in the order in which gradients arrived");
     char large[32];
     snprintf(large, sizeof large, "%s", hash_from(2, "train:4:1048576"));
     const char *small = hash_from(2, "train:4:1");

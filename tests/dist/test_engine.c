@@ -1,6 +1,6 @@
 /* test_engine.c: the conformance kit of communication plugins: the rules of
- * <tenon/comm_plugin.h>, by its table alone. TENON_TEST_ENGINE=FILE checks
- * another plugin than plugins/local. */
+ * <tenon/comm_plugin.h>, by its table alone. TENON_TEST_ENGINE=NAME checks
+ * another plugin than local: a name, or a file. */
 #include "ranks.h"
 
 #include <dirent.h>
@@ -35,8 +35,12 @@ static void load(void)
                                       .fail = fail};
     char path[4096];
     const char *given = getenv("TENON_TEST_ENGINE");
-    snprintf(path, sizeof path, "%s/comm_local.so", getenv("TENON_PLUGIN_PATH"));
-    void *library = dlopen(given ? given : path, RTLD_NOW | RTLD_LOCAL);
+    if (given && strchr(given, '/'))
+        snprintf(path, sizeof path, "%s", given);
+    else
+        snprintf(path, sizeof path, "%s/comm_%s.so", getenv("TENON_PLUGIN_PATH"),
+                 given ? given : "local");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *symbol = library ? dlsym(library, "tenon_comm_v1") : NULL;
     if (!symbol)
         bail_out("%s", dlerror());
@@ -416,8 +420,9 @@ static int be_rank(const char *name)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        return be_rank(argv[1]);
+    const char *name = ranks_case(argc, argv);
+    if (name)
+        return be_rank(name);
     plan_later();
     load();
     ok(engine->size >= TN_COMM_PLUGIN_SIZE_1_0 &&

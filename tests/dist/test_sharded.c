@@ -15,42 +15,47 @@ static void save_at(run *r, void *context)
 {
     if (r->all.step != SAVE)
         return;
-    const tn_sharded_state state = spread_state(&r->other);
+    const tn_sharded_state state = run_state(r);
     tn_sharded_save(context, &r->all, tn_dist_world(), .ddp = r->ddp,
                     .state = &state);
     printf("saved %016" PRIx64 "\n", run_hash(r));
 }
 
 /* Trains, and saves on the way. */
-static int train(const char *folder)
+static int train(const char *folder, bool zero)
 {
     run r;
     char path[256];
-    snprintf(path, sizeof path, "%s/%d", folder, tn_dist_size());
-    run_make(&r, tn_dist_world());
+    snprintf(path, sizeof path, zero ? "%s/zero-%d" : "%s/%d", folder,
+             tn_dist_size());
+    run_make(&r, tn_dist_world(), zero);
     run_train(&r, END, save_at, path);
     printf("end %016" PRIx64 "\n", run_hash(&r));
     return tn_error() ? fail_with("train") : 0;
 }
 
 /* Loads the checkpoints of all numbers of ranks, one after the other, and goes
- * on from each. */
-static int load(const char *folder)
+ * on from each. `from` is "zero-" for those with a divided optimizer. */
+static int load(const char *folder, bool zero, const char *from)
 {
     run r;
-    run_make(&r, tn_dist_world());
-    const tn_sharded_state state = spread_state(&r.other);
+    run_make(&r, tn_dist_world(), zero);
+    const tn_sharded_state state = run_state(&r);
+    const bool spreads = !zero && !*from;
     for (int i = 0; i < SIZES && !tn_error(); i++)
         TN_SCOPE(scope) {
             char path[256];
-            snprintf(path, sizeof path, "%s/%d", folder, size[i]);
+            snprintf(path, sizeof path, "%s/%s%d", folder, from, size[i]);
             tn_manual_seed(99);
             r.value[1] = 0;
             r.all.step = 0;
             spread_fill(&r.other, 0);
-            tn_sharded_load(path, &r.all, tn_dist_world(), .ddp = r.ddp,
-                            .state = &state);
-            if (!spread_is(&r.other, SAVE))
+            if (zero || spreads)
+                tn_sharded_load(path, &r.all, tn_dist_world(), .ddp = r.ddp,
+                                .state = &state);
+            else
+                tn_sharded_load(path, &r.all, tn_dist_world(), .ddp = r.ddp);
+            if (spreads && !spread_is(&r.other, SAVE))
                 return fail_with("the state that is spread");
             printf("saved %016" PRIx64 "\n", run_hash(&r));
             run_train(&r, END, NULL, NULL);
@@ -65,7 +70,7 @@ static int load_file(const char *folder)
     char path[256];
     run r;
     snprintf(path, sizeof path, "%s/one.ckpt", folder);
-    run_make(&r, tn_dist_world());
+    run_make(&r, tn_dist_world(), false);
     tn_sharded_load(path, &r.all, tn_dist_world());
     printf("saved %016" PRIx64 "\n", run_hash(&r));
     return tn_error() ? fail_with("a file of one process") : 0;
@@ -94,7 +99,16 @@ static int each(const char *folder)
         !strstr(tn_error(), "rank 1 saves other parts than rank 0"))
         return fail_with("another step");
     tn_error_clear();
+    /* A whole state on each rank is not one that is divided. */
+    tn_optim *optim = tn_optim_sgd(tn_parameters(all.module), .momentum = 0.9);
+    tn_backward(tn_sum(tn_forward(all.module, tn_ones(tn_dims(1, 3)))));
+    tn_optim_step(optim);
+    tn_sharded_state state = tn_optim_sharded_state(optim);
     all.step = 6;
+    tn_sharded_save(path, &all, world, .state = &state);
+    if (!tn_error() || !strstr(tn_error(), "overlap at element 0"))
+        return fail_with("a state that is not divided");
+    tn_error_clear();
     if (rank == 1)
         all.size = 3;
     tn_sharded_save(path, &all, world);
@@ -138,10 +152,15 @@ static int run_rank(const char *name)
     int used = 0;
     if (sscanf(name, "%15[a-z]:%n", what, &used) != 1 || tn_dist_init() < 0)
         return fail_with(name);
-    int status = !strcmp(what, "train")  ? train(name + used)
-                 : !strcmp(what, "load") ? load(name + used)
-                 : !strcmp(what, "file") ? load_file(name + used)
-                                         : each(name + used);
+    const char *path = name + used;
+    int status = !strcmp(what, "train")     ? train(path, false)
+                 : !strcmp(what, "ztrain")  ? train(path, true)
+                 : !strcmp(what, "load")    ? load(path, false, "")
+                 : !strcmp(what, "zload")   ? load(path, true, "zero-")
+                 : !strcmp(what, "unzero")  ? load(path, false, "zero-")
+                 : !strcmp(what, "tozero")  ? load(path, true, "")
+                 : !strcmp(what, "file")    ? load_file(path)
+                                            : each(path);
     fflush(stdout);
     tn_dist_close();
     return status;
@@ -192,11 +211,26 @@ static void test_pairs(void)
         ok(same_hashes(size[i], "load", 2 * SIZES, saved, end),
            "%d ranks load what 1, 2, 3, 4 and 8 have saved, and go on with the "
            "same bits", size[i]);
+    /* The same with an optimizer whose state is divided, which may be loaded
+     * into one that is not, and the other way round. */
+    char zero[32] = "", zero_end[32] = "";
+    good = true;
+    for (int i = 0; i < SIZES; i++)
+        good = same_hashes(size[i], "ztrain", 2, zero, zero_end) && good;
+    ok(good, "1, 2, 3, 4 and 8 ranks with a divided optimizer");
+    for (int i = 0; i < SIZES; i++)
+        ok(same_hashes(size[i], "zload", 2 * SIZES, zero, zero_end),
+           "%d ranks load what 1, 2, 3, 4 and 8 have saved, and go on with the "
+           "same bits", size[i]);
+    ok(same_hashes(3, "unzero", 2 * SIZES, saved, end),
+       "a divided state loads into an optimizer that is not");
+    ok(same_hashes(3, "tozero", 2 * SIZES, zero, zero_end),
+       "and the other way round");
     /* Without the state that is spread and the counters of tn_ddp. */
     TN_SCOPE(scope) {
         run r;
         char path[256];
-        run_make(&r, tn_dist_world());
+        run_make(&r, tn_dist_world(), false);
         run_train(&r, SAVE, NULL, NULL);
         snprintf(path, sizeof path, "%s/one.ckpt", folder);
         /* run_train has ended the loop; this is where the job was */
@@ -210,7 +244,7 @@ static void test_pairs(void)
     TN_SCOPE(scope) {
         run r, other;
         char path[256], name[256], hash[32];
-        run_make(&r, tn_dist_world());
+        run_make(&r, tn_dist_world(), false);
         snprintf(name, sizeof name, "%s/4", folder);
         snprintf(path, sizeof path, "%s/merged.ckpt", folder);
         tn_sharded *whole = tn_sharded_open(name);
@@ -219,7 +253,7 @@ static void test_pairs(void)
                "a merged checkpoint loads into one process");
         snprintf(hash, sizeof hash, "saved %016" PRIx64, run_hash(&r));
         is_str(hash, saved, "with the same bits");
-        run_make(&other, tn_dist_world());
+        run_make(&other, tn_dist_world(), false);
         tn_sharded_load(path, &other.all, tn_dist_world(), .ddp = other.ddp);
         run_train(&other, END, NULL, NULL);
         snprintf(hash, sizeof hash, "end %016" PRIx64, run_hash(&other));

@@ -6,6 +6,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_checkpoint \
 	tests/fuzz/test_cifar \
 	tests/fuzz/test_config \
+	tests/fuzz/test_control \
 	tests/fuzz/test_csv \
 	tests/fuzz/test_curves \
 	tests/fuzz/test_devices \
@@ -25,6 +26,7 @@ check_PROGRAMS += \
 	tests/fuzz/test_pt \
 	tests/fuzz/test_regex \
 	tests/fuzz/test_safetensors \
+	tests/fuzz/test_sharded \
 	tests/fuzz/test_signature \
 	tests/fuzz/test_spec \
 	tests/fuzz/test_text \
@@ -39,6 +41,9 @@ tests_fuzz_test_cifar_SOURCES = tests/fuzz/cifar.c $(fuzz_driver)
 tests_fuzz_test_cifar_LDADD = libtenon-media.la libtenon.la
 tests_fuzz_test_config_SOURCES = tests/fuzz/config.c $(fuzz_driver)
 tests_fuzz_test_config_LDADD = libtenon-lm.la libtenon.la
+tests_fuzz_test_control_SOURCES = tests/fuzz/control.c \
+	lib/dist/control_wire.c lib/dist/control_wire.h $(fuzz_driver)
+tests_fuzz_test_control_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_fuzz_test_csv_SOURCES = tests/fuzz/csv.c $(fuzz_driver)
 tests_fuzz_test_curves_SOURCES = tests/fuzz/curves.c $(fuzz_driver)
 tests_fuzz_test_curves_LDADD = libtenon-media.la libtenon.la
@@ -72,6 +77,10 @@ tests_fuzz_test_regex_SOURCES = tests/fuzz/regex.c $(fuzz_driver) \
 	lib/lm/tokenizer/regex_property.c
 tests_fuzz_test_regex_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_fuzz_test_safetensors_SOURCES = tests/fuzz/safetensors.c $(fuzz_driver)
+tests_fuzz_test_sharded_SOURCES = tests/fuzz/sharded.c \
+	lib/parallel/manifest.c lib/parallel/manifest.h \
+	lib/parallel/region.c lib/parallel/region.h $(fuzz_driver)
+tests_fuzz_test_sharded_CFLAGS = $(AM_CFLAGS) # objects of its own
 tests_fuzz_test_signature_SOURCES = tests/fuzz/signature.c $(fuzz_driver)
 tests_fuzz_test_spec_SOURCES = tests/fuzz/spec.c $(fuzz_driver)
 tests_fuzz_test_text_SOURCES = tests/fuzz/text.c $(fuzz_driver)

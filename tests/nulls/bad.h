@@ -200,7 +200,9 @@ static tn_scope *bad_scope(void)
 #define NO_OBJECT_tn_dataset_class_p
 #define NO_OBJECT_tn_dataset_p_p /* an output */
 #define NO_OBJECT_tn_stream_class_p
+#define NO_OBJECT_tn_safetensors_class_p
 #define NO_OBJECT_tn_op_rule_p
+#define NO_OBJECT_tn_optim_range_p
 
 /* "function.argument": arguments for which a wrong object is allowed. */
 static const char bad_is_meant[] =

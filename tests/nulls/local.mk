@@ -8,7 +8,7 @@ tests_nulls_test_nulls_SOURCES = tests/nulls/test_nulls.c tests/nulls/bad.h \
 EXTRA_DIST += tests/nulls/nulls.awk
 
 # calls.inc has a call of each function of the public headers, except lm.h,
-# tokenizer.h, chat.h, onnx.h, dist.h and parallel.h. tests/lm, tests/onnx and
+# tokenizer.h, chat.h, onnx.h, dist.h, parallel.h and sharded.h. tests/lm, tests/onnx and
 # tests/dist test those.
 CLEANFILES += tests/nulls/calls.inc
 tests/nulls/test_nulls.$(OBJEXT): tests/nulls/calls.inc
@@ -17,7 +17,7 @@ tests/nulls/calls.inc: tests/nulls/nulls.awk tests/prototypes.awk \
 	$(AM_V_GEN)$(MKDIR_P) tests/nulls && files= && \
 	for f in tests/nulls/test_nulls.c tests/nulls/bad.h $(tenoninclude_HEADERS); do \
 	  case $$f in */lm.h | */tokenizer.h | */chat.h | */onnx.h | */dist.h | \
-	      */parallel.h | */comm_plugin.h | $(media_header_patterns)) continue ;; esac; \
+	      */parallel.h | */sharded.h | */comm_plugin.h | $(media_header_patterns)) continue ;; esac; \
 	  test -f $$f || f=$(srcdir)/$$f; files="$$files $$f"; \
 	done && LC_ALL=C $(AWK) -f $(srcdir)/tests/nulls/nulls.awk \
 	  -f $(srcdir)/tests/prototypes.awk $$files \

@@ -76,6 +76,23 @@ static int get_nothing(void *context, int64_t i, tn_tensor **fields)
     fields[0] = x;
     return 1;
 }
+static tn_status read_nothing(void *context, int64_t offset, void *out,
+                              size_t bytes)
+{
+    (void)context, (void)offset;
+    memset(out, 0, bytes);
+    return TN_OK;
+}
+static const tn_safetensors_class safetensors_class = {
+    sizeof safetensors_class, read_nothing, NULL};
+static tn_status checkpoint_writer(void *context, const char *const *names,
+                                   tn_tensor *const *tensors, int count,
+                                   const char *const (*metadata)[2],
+                                   int metadata_count)
+{
+    (void)context, (void)names, (void)tensors, (void)count, (void)metadata;
+    return metadata_count ? TN_OK : TN_ERR_ARGUMENT;
+}
 static const tn_dataset_class set_class = {sizeof set_class, 1, get_nothing,
                                            NULL};
 
@@ -165,6 +182,18 @@ static double closure(void *context)
 static void state_visit(const char *name, tn_tensor *value, void *context)
 {
     (void)name, (void)value, (void)context;
+}
+
+static tn_status piece_visit(const tn_optim_piece *piece, void *context)
+{
+    (void)piece, (void)context;
+    return TN_OK;
+}
+
+static tn_status after_step(void *context)
+{
+    (void)context;
+    return TN_OK;
 }
 
 static tn_status recomputed(tn_tensor *const *inputs, int count,
@@ -269,6 +298,7 @@ static void release(void *context)
 #define PLAUSIBLE_tn_dims_list tn_dims(3)
 #define PLAUSIBLE_tn_rng_state tn_rng_snapshot()
 #define PLAUSIBLE_tn_loader_state tn_loader_snapshot(loader)
+#define PLAUSIBLE_tn_loader_position tn_loader_tell(loader)
 #define PLAUSIBLE_tn_grad_scaler_state tn_grad_scaler_snapshot(scaler)
 #define PLAUSIBLE_char_p room
 #define PLAUSIBLE_char_p_p texts
@@ -339,6 +369,10 @@ static void release(void *context)
 #define PLAUSIBLE_tn_memory_stats_p &stats
 #define PLAUSIBLE_tn_hook_p hook
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_safetensors_class_p &safetensors_class
+#define PLAUSIBLE_safetensors_new_header "{}"
+#define PLAUSIBLE_safetensors_new_data_bytes 0
+#define PLAUSIBLE_tn_checkpoint_writer checkpoint_writer
 #define PLAUSIBLE_tn_gguf_p gguf
 #define PLAUSIBLE_gguf_ints_key "llama.block_count"
 #define PLAUSIBLE_gguf_ints_count 1
@@ -355,6 +389,9 @@ static void release(void *context)
 #define PLAUSIBLE_forward_inputs_inputs ((tn_tensor *[]){x, TN_INPUTS_END})
 #define PLAUSIBLE_tn_optim_closure closure
 #define PLAUSIBLE_tn_optim_state_visit state_visit
+#define PLAUSIBLE_tn_optim_piece_fn piece_visit
+#define PLAUSIBLE_tn_optim_range_p (&(tn_optim_range){0, 1})
+#define PLAUSIBLE_function_after after_step
 #define PLAUSIBLE_tn_recompute_fn recomputed
 #define PLAUSIBLE_tn_graph_fn graph_step
 #define PLAUSIBLE_tn_graph_host_p                                              \
@@ -424,6 +461,7 @@ static const struct meant {
      "dataset_count.set text_count.text text_vocabulary.text "
      "graph_count.graph graph_calls.graph "
      "loader_count.loader loader_skipped.loader loader_snapshot.loader "
+     "loader_tell.loader safetensors_metadata_key.file "
      "device_count.plugin "
      "device_name.device device_description.device "
      "device_is_bit_exact.device path_outer.path path_text.path "
@@ -460,6 +498,7 @@ static const struct meant {
      "scope_close.scope scope_result.scope scope_result.result keep.object "
      "drop.object scope_adopt.object hook_remove.hook batch_end.batch"},
     {"a mean has no target", "metric_update.target"},
+    {"there are no other processes", "optim_restrict.after"},
     {"the current device", "*.device device_set.device"},
     {"what has no bar to draw draws none",
      "progress_begin.progress progress_begin.file progress_begin.label "

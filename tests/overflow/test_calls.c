@@ -89,6 +89,24 @@ static double schedule_function(int64_t step, int group, void *context)
 
 static tn_tensor *results[64];
 
+static tn_status read_nothing(void *context, int64_t offset, void *out,
+                              size_t bytes)
+{
+    (void)context, (void)offset;
+    memset(out, 0, bytes);
+    return TN_OK;
+}
+static const tn_safetensors_class safetensors_class = {
+    sizeof safetensors_class, read_nothing, NULL};
+static tn_status write_nothing(void *context, const char *const *names,
+                               tn_tensor *const *tensors, int count,
+                               const char *const (*metadata)[2],
+                               int metadata_count)
+{
+    (void)context, (void)names, (void)tensors, (void)count, (void)metadata;
+    return metadata_count ? TN_OK : TN_ERR_ARGUMENT;
+}
+
 #define PLAUSIBLE_FILE_p stdout
 #define PLAUSIBLE_char_p "overflow-nowhere.tmp"
 #define PLAUSIBLE_char_p_p texts
@@ -127,6 +145,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_module_call_p &begun
 #define PLAUSIBLE_tn_parameter_list_p tn_parameters(linear)
 #define PLAUSIBLE_tn_optim_p optim
+#define PLAUSIBLE_tn_optim_range_p (&(tn_optim_range){0, 1})
 #define PLAUSIBLE_tn_schedule_p schedule
 #define PLAUSIBLE_tn_schedule_p_p schedules
 #define PLAUSIBLE_tn_distribution_p distribution
@@ -145,6 +164,9 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_text_p text
 #define PLAUSIBLE_tn_progress_p NULL
 #define PLAUSIBLE_tn_safetensors_p file
+#define PLAUSIBLE_tn_safetensors_class_p &safetensors_class
+#define PLAUSIBLE_safetensors_new_header "{}"
+#define PLAUSIBLE_tn_checkpoint_p (&(tn_checkpoint){.size = sizeof(tn_checkpoint)})
 #define PLAUSIBLE_tn_gguf_p gguf
 #define PLAUSIBLE_tn_module_report_p NULL
 #define PLAUSIBLE_tn_categories_p categories
@@ -154,6 +176,7 @@ static tn_tensor *results[64];
 #define PLAUSIBLE_tn_compile_fn recomputed
 #define PLAUSIBLE_tn_compiled_p tn_compile(recomputed, NULL)
 #define PLAUSIBLE_function_release NULL
+#define PLAUSIBLE_function_after NULL
 #define PLAUSIBLE_function_metadata NULL
 
 /* ---- drawing arguments --------------------------------------------------- */
@@ -237,6 +260,10 @@ static uint64_t bits(draws *d)
 #define VALUE_tn_rng_state(d, name, n) ((tn_rng_state){bits(d), bits(d)})
 #define VALUE_tn_loader_state(d, name, n)                                      \
     ((tn_loader_state){bits(d), bits(d), draw_int(d), draw_int(d), draw_int(d)})
+#define VALUE_tn_loader_position(d, name, n)                                   \
+    ((tn_loader_position){bits(d), bits(d), draw_int(d), draw_int(d),          \
+                          draw_int(d)})
+#define VALUE_tn_checkpoint_writer(d, name, n) ((void)(d), write_nothing)
 #define VALUE_tn_collate(d, name, n) ((void)(d), (tn_collate)NULL)
 #define VALUE_tn_file_producer(d, name, n) ((void)(d), (tn_file_producer)NULL)
 #define VALUE_tn_schedule_function(d, name, n) ((void)(d), schedule_function)
@@ -254,7 +281,7 @@ static uint64_t bits(draws *d)
 static const char meant[] =
     " average_at average_name op_at op_arg_at parameters_at parameters_name "
     "module_report_at module_child_at module_child_name module_parameter_at "
-    "safetensors_name safetensors_shape gguf_key gguf_name "
+    "safetensors_name safetensors_metadata_key safetensors_shape gguf_key gguf_name "
     "categories_name op_context_tensor op_context_saved status_name "
     "dtype_name optim_state ";
 
@@ -364,6 +391,7 @@ static void use_set(tn_dataset *made)
 #define USE_tn_parameter_list_p(result) (void)(result)
 #define USE_tn_tensor_p(result) (void)(result)
 #define USE_tn_text_p(result) (void)(result)
+#define USE_tn_safetensors_p(result) (void)(result)
 #define USE_tn_dataset_p(result) use_set(result)
 #define USE_tn_loader_p(result) use_loader(result)
 #define USE_tn_module_p(result) use_module(result)

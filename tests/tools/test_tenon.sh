@@ -340,12 +340,12 @@ is_str "$status" 2 "a report must be given"
 for ask in help --help -h; do
     tenon cpu $ask
     is_str "$status" 0 "tenon $ask succeeds"
-    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 20 \
+    is_str "$(grep -cE '^(usage:|      ) tenon' "$scratch/out")" 24 \
         "it prints a line for each form of a command"
     is_empty "$(cat "$scratch/err")" "and nothing on stderr"
 done
 for command in devices info trace tokenize lm generate embed onnx plot \
-    program run help; do
+    program run checkpoint help; do
     tenon cpu help $command
     is_str "$status" 0 "tenon help $command succeeds"
     out "^usage: tenon $command" "it prints the command's usage"

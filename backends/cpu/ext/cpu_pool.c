@@ -27,7 +27,11 @@ static void run_task(void *context, int64_t i)
     pooling *p = context;
     int64_t end = tn__cpu_min((i + 1) * p->planes_per_task, p->planes);
     unsigned fpu = tn__cpu_fpu_set();
-    for (int64_t plane = i * p->planes_per_task; plane < end; plane++)
+    int64_t plane = i * p->planes_per_task;
+    if (p->args->kind == TN_POOL_AVG &&
+        tn__cpu_pool_mean_planes(p, plane, end))
+        plane = end;
+    for (; plane < end; plane++)
         if (!of[p->args->kind](p, plane))
             atomic_store(&p->failed, 1);
     tn__cpu_fpu_restore(fpu);

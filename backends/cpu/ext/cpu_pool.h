@@ -66,6 +66,10 @@ void tn__cpu_pool_find_places(const pooling *p);
 /* Each of these computes one plane: of average pooling, and of its gradient
  * (cpu_pool_mean.c). They return false if out of memory. */
 bool tn__cpu_pool_mean(const pooling *p, int64_t plane);
+/* Computes the means of planes [first, end) if each plane has one window, the
+ * whole plane, and planes are at equal distances. The sums of several planes
+ * hide each other's latency. Returns false without doing so for others. */
+bool tn__cpu_pool_mean_planes(const pooling *p, int64_t first, int64_t end);
 bool tn__cpu_pool_mean_backward(const pooling *p, int64_t plane);
 /* Returns how many partial sums receive an element of a window. Reductions add
  * element k to partial sum k % TN_LANES (plugin_program.h). */

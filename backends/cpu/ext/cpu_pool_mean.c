@@ -130,6 +130,37 @@ static bool is_whole(const tn_pool_args *args)
            args->pad[1] == 0 && pool_is_contiguous(&args->in, args->in_size);
 }
 
+/* Computes the means of whole planes, which are `next` elements apart. */
+static void mean_of_planes(const pooling *p, const char *in, char *out,
+                           int64_t planes, int64_t next)
+{
+    enum { BLOCK = 64 };
+    const int64_t numel = p->args->kernel[0] * p->args->kernel[1];
+    int64_t count[BLOCK];
+    for (int64_t i = 0; i < BLOCK; i++)
+        count[i] = p->count[1][0];
+    p->all->fold[TN_REDUCE_SUM][p->type](out, in, numel, planes, next,
+                                         p->all->family->reduce_ahead);
+    for (int64_t some; planes > 0; planes -= some, out += some * p->bytes) {
+        some = tn__cpu_min(planes, BLOCK);
+        p->routines->divide(out, some, out, some, 1, some, p->count[0], count);
+    }
+}
+
+bool tn__cpu_pool_mean_planes(const pooling *p, int64_t first, int64_t end)
+{
+    const tn_pool_args *args = p->args;
+    const int64_t channels = args->channels, next = args->in.stride[1];
+    const int64_t *out = args->out.stride;
+    if (!is_whole(args) || out[1] != 1 || out[0] != channels ||
+        (args->count > 1 && args->in.stride[0] != channels * next))
+        return false;
+    mean_of_planes(p, pool_plane(p, &args->in, first, p->bytes),
+                   pool_plane(p, &args->out, first, p->bytes), end - first,
+                   next);
+    return true;
+}
+
 /* Returns whether windows are long pieces of a single row, all within the
  * image. Each is then summed as a row: avg_pool1d of 16 x 64 x 512 in windows of
  * 32 takes 0.2 ms, and 0.64 ms by element (Zen 5, 2026-11). */
@@ -164,9 +195,7 @@ bool tn__cpu_pool_mean(const pooling *p, int64_t plane)
     const char *in = pool_plane(p, &args->in, plane, bytes);
     char *out = pool_plane(p, &args->out, plane, bytes);
     if (is_whole(args)) {
-        const int64_t count = args->kernel[0] * args->kernel[1];
-        p->all->fold[TN_REDUCE_SUM][p->type](out, in, count, 1, 0, 0);
-        p->routines->divide(out, 1, out, 1, 1, 1, p->count[0], p->count[1]);
+        mean_of_planes(p, in, out, 1, 0);
         return true;
     }
     if (by_long_pieces(args)) {

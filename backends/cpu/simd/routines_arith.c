@@ -259,9 +259,12 @@ FILL(fill_1, uint8_t)
 FILL(fill_4, uint32_t)
 FILL(fill_8, uint64_t)
 
+/* Each element is a sum, because AVX2 has no multiplication of 64 bits. */
 static void ramp(int64_t *out, int64_t first, int64_t step, int64_t n)
 {
-    EACH(i, n) out[i] = first + i * step;
+    uint64_t x = (uint64_t)first;
+    for (int64_t i = 0; i < n; i++, x += (uint64_t)step)
+        out[i] = (int64_t)x;
 }
 
 void TN_CPU_NAME(tn__cpu_arith)(tn_cpu_routines *table)

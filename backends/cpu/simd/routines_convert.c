@@ -143,17 +143,60 @@ static void round_trip(void *out, const void *in, size_t bytes, int64_t n,
     }
 }
 
+/* widen_halves() and narrow_halves() convert vectors of contiguous elements by
+ * instructions of the processor, and return how many elements they converted.
+ * The instructions handle NaN in another way, so vectors with NaN are converted
+ * one element at a time. */
+#if defined(__F16C__)
+enum { HALVES = 8 };
+
+static inline int has_nan(__m256 x)
+{
+    return _mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
+
+static int64_t widen_halves(float *out, const uint16_t *in, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + HALVES <= n; i += HALVES) {
+        __m256 x = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(in + i)));
+        _mm256_storeu_ps(out + i, x);
+        for (int k = 0; has_nan(x) && k < HALVES; k++)
+            out[i + k] = f16_widen(in[i + k]);
+    }
+    return i;
+}
+
+static int64_t narrow_halves(uint16_t *out, const float *in, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + HALVES <= n; i += HALVES) {
+        __m256 x = _mm256_loadu_ps(in + i);
+        _mm_storeu_si128((__m128i *)(out + i), _mm256_cvtps_ph(x, 0));
+        for (int k = 0; has_nan(x) && k < HALVES; k++)
+            out[i + k] = f16_narrow(in[i + k]);
+    }
+    return i;
+}
+#endif
+
 /* Defines the load, store, gather and rounding functions of a storage type S
  * with register type T. For stride 1 there are separate loops, which are
- * vectorised. */
-#define STORAGE(name, S, T)                                                   \
+ * vectorised. `wide` and `thin` convert the first vectors of contiguous
+ * elements; they are NONE if there are no instructions for it. */
+#define NONE(out, in, n) 0
+#define STORAGE(name, S, T) STORAGE_BY(name, S, T, NONE, NONE)
+#define STORAGE_BY(name, S, T, wide, thin)                                    \
     static void load_##name(void *out, const void *memory, int64_t stride,    \
                             int64_t n)                                        \
     {                                                                         \
         T *o = out;                                                           \
         const S *m = memory;                                                  \
         if (stride == 1) {                                                    \
-            EACH(i, n) o[i] = name##_widen(m[i]);                             \
+            int64_t first = wide(o, m, n);                                    \
+            o += first;                                                       \
+            m += first;                                                       \
+            EACH(i, n - first) o[i] = name##_widen(m[i]);                     \
         } else {                                                              \
             EACH(i, n) o[i] = name##_widen(m[i * stride]);                    \
         }                                                                     \
@@ -164,7 +207,10 @@ static void round_trip(void *out, const void *in, size_t bytes, int64_t n,
         S *m = memory;                                                        \
         const T *p = in;                                                      \
         if (stride == 1) {                                                    \
-            EACH(i, n) m[i] = name##_narrow(p[i]);                            \
+            int64_t first = thin(m, p, n);                                    \
+            m += first;                                                       \
+            p += first;                                                       \
+            EACH(i, n - first) m[i] = name##_narrow(p[i]);                    \
         } else {                                                              \
             for (int64_t i = 0; i < n; i++)                                   \
                 m[i * stride] = name##_narrow(p[i]);                          \
@@ -187,7 +233,11 @@ static void round_trip(void *out, const void *in, size_t bytes, int64_t n,
     }
 STORAGE(w4, uint32_t, uint32_t)
 STORAGE(w8, uint64_t, uint64_t)
+#if defined(__F16C__)
+STORAGE_BY(f16, uint16_t, float, widen_halves, narrow_halves)
+#else
 STORAGE(f16, uint16_t, float)
+#endif
 STORAGE(bf16, uint16_t, float)
 STORAGE(f8e4m3, uint8_t, float)
 STORAGE(f8e5m2, uint8_t, float)

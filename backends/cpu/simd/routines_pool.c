@@ -106,28 +106,52 @@ static void max_columns(float *best, int32_t *at, const float *in,
 
 /* Computes the sums of columns. Adds rows k, k + lanes, k + 2 * lanes and so on
  * to partial sum k. Then adds the second half of the partial sums to the first
- * half, until one is left. plugin_program.h defines this order of summation. */
+ * half, until one is left. plugin_program.h defines this order of summation.
+ * Prefetches the rows below, because the hardware prefetcher does not follow
+ * the order of these loads. `lanes` is 1, 2 or 4, and at most `lines`. */
+static inline __attribute__((always_inline)) void
+sum_lanes(float *out, const float *in, int64_t in_row, int64_t lines,
+          const int lanes, int64_t n)
+{
+    enum { L = sizeof(vec_f32) / sizeof(float) };
+    const int64_t next = lines * in_row;
+    for (int64_t j = 0; j < n; j += L) {
+        vec_f32 sum[TN_LANES / TN_CPU_WIDE];
+        j = j + L > n ? n - L : j;
+        const float *line = in + j;
+        _Pragma("GCC unroll 4") for (int k = 0; k < lanes; k++) {
+            __builtin_prefetch(line + next);
+            sum[k] = *(const loose_f32 *)line;
+            line += in_row;
+        }
+        for (int64_t i = lanes; i < lines; i += lanes) {
+            _Pragma("GCC unroll 4") for (int k = 0; k < lanes; k++) {
+                if (i + k >= lines)
+                    break;
+                __builtin_prefetch(line + next);
+                sum[k] += *(const loose_f32 *)line;
+                line += in_row;
+            }
+        }
+        if (lanes == 4) {
+            sum[0] += sum[2];
+            sum[1] += sum[3];
+        }
+        if (lanes > 1)
+            sum[0] += sum[1];
+        *(loose_f32 *)(out + j) = sum[0];
+    }
+}
+
 static void sum_columns(float *out, const float *in, int64_t in_row,
                         int64_t lines, int64_t lanes, int64_t n)
 {
-    enum { L = sizeof(vec_f32) / sizeof(float) };
-    for (int64_t j = 0; j < n; j += L) {
-        vec_f32 sum[TN_LANES / TN_CPU_WIDE] = {{0}};
-        j = j + L > n ? n - L : j;
-        for (int64_t k = 0; k < lanes; k++) {
-            const float *line = in + k * in_row + j;
-            vec_f32 x = *(const loose_f32 *)line;
-            for (int64_t i = k + lanes; i < lines; i += lanes) {
-                line += lanes * in_row;
-                x += *(const loose_f32 *)line;
-            }
-            sum[k] = x;
-        }
-        for (int64_t half = lanes / 2; half > 0; half /= 2)
-            for (int64_t k = 0; k < half; k++)
-                sum[k] += sum[k + half];
-        *(loose_f32 *)(out + j) = sum[0];
-    }
+    if (lanes == 4)
+        sum_lanes(out, in, in_row, lines, 4, n);
+    else if (lanes == 2)
+        sum_lanes(out, in, in_row, lines, 2, n);
+    else
+        sum_lanes(out, in, in_row, lines, 1, n);
 }
 
 static void merge_max(float *best, int32_t *at, const float *in,

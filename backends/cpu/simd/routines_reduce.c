@@ -34,10 +34,12 @@ INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 #define PLUS(x, y) ((x) + (y))
 #define TIMES(x, y) ((x) * (y))
 
-/* FOLD defines the reduction of rows. A vector V has PER elements of T. `many`
- * combines two vectors, `single` two elements. `none` is the neutral element,
- * for lanes beyond the end of a row. Rows are read one after the other, with
- * prefetches, which is faster than reading two rows at once. */
+/* FOLD defines the reduction of rows. A vector V has PER elements of T. The
+ * first vectors are loaded one by one, because a copy in other pieces would wait
+ * for its own stores. `many` combines two vectors, `single` two elements. `none`
+ * is the neutral element, for lanes beyond the end of a row. Rows are read one
+ * after the other, with prefetches, which is faster than reading two rows at
+ * once. */
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else
@@ -83,7 +85,10 @@ enum { ROUNDS = 3 };
         enum { PER = TN_CPU_VECTOR / sizeof(T), COUNT = TN_LANES / PER };     \
         V sum[COUNT];                                                         \
         int64_t k = TN_LANES;                                                 \
-        memcpy(sum, m, sizeof sum);                                           \
+        _Pragma("GCC unroll 8") for (int v = 0; v < (int)COUNT; v++)          \
+        {                                                                     \
+            memcpy(&sum[v], m + v * (int)PER, sizeof sum[v]);                 \
+        }                                                                     \
         for (; k + ROUNDS * TN_LANES <= n; k += ROUNDS * TN_LANES) {          \
             _Pragma("GCC unroll 3") for (int r = 0; r < ROUNDS; r++)          \
                 name##_round(sum, m + k + r * TN_LANES, ahead);               \

@@ -99,22 +99,6 @@ static inline vec_i32 bits_of(int32_t x, uint32_t bits)
 {
     return (vec_i32)_mm512_maskz_set1_epi32((__mmask16)bits, x);
 }
-#elif defined(__AVX2__)
-#define TN_CPU_LOADS_BITS 1
-static inline __m256i bits_mask(uint32_t bits)
-{
-    const __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    return _mm256_cmpeq_epi32(
-        _mm256_and_si256(_mm256_set1_epi32((int)bits), each), each);
-}
-static inline vec_i32 load_bits(const void *memory, uint32_t bits)
-{
-    return (vec_i32)_mm256_maskload_epi32(memory, bits_mask(bits));
-}
-static inline vec_i32 bits_of(int32_t x, uint32_t bits)
-{
-    return (vec_i32)_mm256_and_si256(_mm256_set1_epi32(x), bits_mask(bits));
-}
 #endif
 
 /* Gathers out[i] = memory[offset[i]] for `count` elements (TN_CPU_NEAR or 16)

@@ -1,10 +1,10 @@
-/* scale_model.h: predicts the time and the memory of a training step on many
+/* tenon_scale_model.h: predicts the time and the memory of a training step on many
  * GPUs. docs/scale.md has the formulas with their constants, and how far they
  * agree with measurements.
  *
  * Units: seconds, bytes, bytes per second and direction. */
-#ifndef TN_TOOLS_SCALE_MODEL_H
-#define TN_TOOLS_SCALE_MODEL_H
+#ifndef TN_TOOLS_TENON_SCALE_MODEL_H
+#define TN_TOOLS_TENON_SCALE_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +33,9 @@ typedef struct scale_step {
     double weight, gradient; /* bytes of each parameter on the link and in memory */
     double state;            /* bytes of each parameter for the optimizer: master
                                 weights and moments */
+    double copies;           /* how often DDP and ZeRO-1 read or write a gradient
+                                beside the collective: into a bucket, and to
+                                divide it */
 } scale_step;
 
 typedef enum scale_way {

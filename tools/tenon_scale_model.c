@@ -1,5 +1,5 @@
-/* scale_model.c: the formulas of docs/scale.md. */
-#include "scale_model.h"
+/* tenon_scale_model.c: the formulas of docs/scale.md. */
+#include "tenon_scale_model.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -125,7 +125,8 @@ static void predict_buckets(const scale_machine *m, const scale_step *s,
 {
     const double all = parameters(s);
     double compute;
-    r->step = send_buckets(m, s, c, n, &compute);
+    r->step = send_buckets(m, s, c, n, &compute) +
+              all * s->gradient * s->copies / m->memory;
     const double own = c->way == SCALE_ZERO1 ? all / n : all;
     r->step += optimizer(m, s, own);
     if (c->way == SCALE_ZERO1) { /* weights return, in buckets, after it */
