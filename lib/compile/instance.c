@@ -1,6 +1,6 @@
-/* instance.c: instances of a program, which several threads run at the same time.
- * A replay changes its commands (memory of inputs and outputs) and its arena, so each
- * thread needs its own; all else is shared. */
+/* instance.c: instances of a program, which several threads run at the same
+ * time. A replay changes its commands (memory of inputs and outputs) and its
+ * arena, so each thread needs its own; all else is shared. */
 #include <compile/instance.h>
 
 #include <base/memory.h>
@@ -21,9 +21,9 @@ typedef struct move_arena {
     int64_t shift;     /* in bytes */
 } move_arena;
 
-/* Moves operands of a copied command from the program's arena to the instance's. The
- * moves of the program that are in the command are those of the instance, in its
- * own command. */
+/* Moves operands of a copied command from the program's arena to the
+ * instance's. The moves of the program that are in the command are those of the
+ * instance, in its own command. */
 static void adopt(tn__replayed *instance, const tn__replayed *program,
                   const tn__command *from, tn__command *to,
                   const move_arena *arena)
@@ -89,7 +89,8 @@ static bool copy_record(tn__replayed *instance, const tn__replayed *program)
     return true;
 }
 
-static bool make(tn__replayed *instance, const tn__replayed *program, bool arena)
+static bool make(tn__replayed *instance, const tn__replayed *program,
+                 bool arena)
 {
     move_arena move = {0};
     const int64_t bytes = (int64_t)program->arena_bytes;
@@ -144,7 +145,7 @@ void tn__instance_free(tn__replayed *instance)
     tn__free(instance);
 }
 
-/* ---- taking instances -------------------------------------------------------------- */
+/* ---- taking instances ---------------------------------------------------- */
 
 bool tn__instances_open(tn__instances *all, tn__replayed *program)
 {
