@@ -312,6 +312,13 @@ static void transform_all_filters(winograd *w)
         tn__cpu_host->parallel_for(strips, transform_filters, w);
 }
 
+bool tn__cpu_conv_prepared_alloc(tn_prepared *to, int64_t bytes)
+{
+    to->bytes = (uint64_t)bytes;
+    to->memory = tn__cpu_pages(to->bytes);
+    return to->memory != NULL;
+}
+
 bool tn__cpu_conv_winograd_prepare(const tn_conv_args *args,
                                    const tn_cpu_routines *routines,
                                    conv_choice choice, tn_prepared *to)

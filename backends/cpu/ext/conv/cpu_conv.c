@@ -483,13 +483,6 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
 
 /* ---- prepared weights ---------------------------------------------------- */
 
-bool tn__cpu_conv_prepared_alloc(tn_prepared *to, int64_t bytes)
-{
-    to->bytes = (uint64_t)bytes;
-    to->memory = tn__cpu_pages(to->bytes);
-    return to->memory != NULL;
-}
-
 /* Fills in *to with the weights as run_images() reads them. */
 static void prepare_panels(const tn_conv_args *args,
                            const tn_cpu_routines *general, size_t bytes,
