@@ -463,6 +463,16 @@ static tn_status mixes(tn_tensor *const *in, int in_count, tn_tensor **out,
     return TN_OK;
 }
 
+/* The launch that makes the new state also writes the old one. */
+static tn_status uses_twice(tn_tensor *const *in, int in_count,
+                            tn_tensor **out, int out_count, void *context)
+{
+    (void)in_count, (void)out_count, (void)context;
+    out[0] = tn_tanh(tn_mul(in[0], in[1]));
+    tn_sub_(in[0], in[1]);
+    return TN_OK;
+}
+
 static void check_donated(const char *name, tn_compile_fn fn, bool reuses,
                           int check_every)
 {
@@ -550,6 +560,7 @@ static void check_donation(void)
     check_donated("element by element", moves_on, true, 2);
     check_donated("after the last use", projects, true, 0);
     check_donated("a product", mixes, false, 0);
+    check_donated("a state that is written", uses_twice, false, 0);
     tn_scope *scope = tn_scope_open();
     tn_compiled *c = tn_compile(moves_on, NULL, .donate = 3);
     tn_tensor *x = tn_ones(tn_dims(4)), *y = tn_ones(tn_dims(4)), *out = NULL;
