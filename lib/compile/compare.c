@@ -27,8 +27,10 @@ static bool same_value(const comparison *c, uint32_t x, uint32_t y)
     if (c->value[x] >= 0 && c->value[x] != y)
         return false;
     c->value[x] = y;
-    return a->kind == b->kind && a->bytes == b->bytes &&
-           (a->kind != TN__VALUE_INPUT || a->index == b->index) &&
+    /* An input may be a part of larger memory, whose size does not matter. */
+    return a->kind == b->kind &&
+           (a->kind == TN__VALUE_INPUT ? a->index == b->index
+                                       : a->bytes == b->bytes) &&
            (a->kind != TN__VALUE_EXTERNAL || a->storage == b->storage ||
             (a->table && a->table == b->table));
 }

@@ -35,7 +35,7 @@ static const tn_launch_operand *operand_of(const tn__command *command,
 }
 
 /* Returns whether a launch uses the elements of values v and o in the same way: it
- * reads and writes the same place in both at each element of its space. */
+ * reads v and writes o at the same place at each element of its space. */
 static bool uses_alike(const tn__capture *c, const tn__command *command,
                        const tn__entry *entry, uint32_t v, uint32_t o)
 {
@@ -49,7 +49,9 @@ static bool uses_alike(const tn__capture *c, const tn__command *command,
         if (value != v && value != o)
             continue;
         const tn_launch_operand *x = operand_of(command, entry, i, &kind);
-        if (!x || kind->index_count)
+        /* Two results in one place would overwrite each other. */
+        if (!x || kind->index_count ||
+            (value == v && entry->use[i].access.writes))
             return false;
         const int64_t from =
             x->offset * entry->use[i].access.unit - c->value[value].origin;

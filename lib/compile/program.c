@@ -332,9 +332,9 @@ static void draw(uint64_t *seed, uint64_t *call)
 }
 
 /* Makes the memory of the outputs: made[i] for the i-th OUTPUT value. It is that of
- * a donated input if that is large enough. */
+ * a donated input if that is large enough; then bit i of *lent is set. */
 static bool make_outputs(const tn__replayed *p, tn_tensor *const *in,
-                         uint64_t donated, tn_tensor **made)
+                         uint64_t donated, tn_tensor **made, uint64_t *lent)
 {
     for (size_t i = 0; i < p->output_count; i++) {
         const tn__captured_value *v = &p->capture->value[p->outputs[i]];
@@ -346,6 +346,7 @@ static bool make_outputs(const tn__replayed *p, tn_tensor *const *in,
             donor->storage->bytes >= (uint64_t)bytes) {
             if (!(made[i] = tn__tensor_alias(donor)))
                 return false;
+            *lent |= UINT64_C(1) << i;
             continue;
         }
         made[i] = tn__tensor_new(p->capture->record->device, TN_U8, 1, &bytes,
@@ -408,9 +409,15 @@ tn_status tn__replayed_run(tn__replayed *p, tn_tensor *const *in,
     tn_tensor *made[TN_COMPILE_MAX_OUTPUTS] = {NULL};
     const size_t count = p->capture->output_count;
     tn__clear_outputs(out, (int)count);
-    bool done = make_outputs(p, in, donated, made);
+    uint64_t lent = 0;
+    bool done = make_outputs(p, in, donated, made, &lent);
     if (done) {
         move_operands(p, in, made);
+        /* A launch that the device has prepared for other results than its inputs
+         * cannot write into its inputs. */
+        if (lent != p->lent)
+            tn__record_instantiate(p->record, NULL);
+        p->lent = lent;
         done = tn__record_run(p->record, draw) >= 0;
     }
     for (size_t i = 0; i < p->written_count; i++) {

@@ -34,6 +34,8 @@ typedef struct tn__replayed {
     int donor[TN_COMPILE_MAX_OUTPUTS]; /* donor[i]: 1 plus the index of a donated
                            * input in whose memory outputs[i] can be; 0 if there is
                            * none (donate.h) */
+    uint64_t lent;        /* bit i: outputs[i] was in the memory of its donor when
+                           * the device prepared the commands */
     tn_tensor *arena;     /* one reference; NULL if there are no temporaries */
     tn__arena_base base;  /* where the arena is that the commands use */
     tn__constants constants;

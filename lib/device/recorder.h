@@ -90,7 +90,9 @@ void tn__record_end(tn__record *record);
  * commands have memory.
  * `instead` is an older record or NULL. If possible, its captured segments are
  * updated and reused, which is faster than capturing new ones. After the call,
- * `instead` can only be freed. */
+ * `instead` can only be freed.
+ * It is called again if operands of one launch have come to begin at the same
+ * address, or do not any more: a device may prepare such launches differently. */
 void tn__record_instantiate(tn__record *record, tn__record *instead);
 /* Returns how many calls of the plugin one replay makes. */
 int64_t tn__record_calls(const tn__record *record);

@@ -246,12 +246,31 @@ static void instantiate(tn__record *record, tn__record *instead)
                 record->device->name, tn_error() ? tn_error() : "no memory");
 }
 
+/* Frees what the device has captured and prepared. */
+static void release(tn__record *record)
+{
+    if (record->segments)
+        tn__work_drain(record->device);
+    for (tn__segment *s = record->segments, *next; s; s = next) {
+        next = s->next;
+        record->extension->release(record->device->handle, s->recorded);
+        tn__free(s);
+    }
+    record->segments = NULL;
+    for (tn__command *p = record->first; p; p = p->next) {
+        if (p->prepared)
+            record->lists->release(record->device->handle, p->prepared);
+        p->prepared = NULL;
+    }
+}
+
 /* If capturing or preparing fails, records no error; a replay then submits the
  * commands one by one. */
 void tn__record_instantiate(tn__record *record, tn__record *instead)
 {
     tn__error before;
     tn__error_hide(&before);
+    release(record);
     instantiate(record, instead);
     prepare_launches(record);
     tn_error_clear();
@@ -326,17 +345,9 @@ void tn__record_free(tn__record *record)
 {
     if (!record)
         return;
-    if (record->segments)
-        tn__work_drain(record->device);
-    for (tn__segment *s = record->segments, *next; s; s = next) {
-        next = s->next;
-        record->extension->release(record->device->handle, s->recorded);
-        tn__free(s);
-    }
+    release(record);
     for (tn__command *p = record->first, *next; p; p = next) {
         next = p->next;
-        if (p->prepared)
-            record->lists->release(record->device->handle, p->prepared);
         tn__command_free(p);
     }
     for (size_t i = 0; i < record->kept_count; i++)
