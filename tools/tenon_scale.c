@@ -147,7 +147,7 @@ static bool read_parameters(request *r)
     list one;
     scale_step *s = &r->step;
     if (read_list(r->parameters, 1, &one) && one.count == 1) {
-        const int layers = r->layers ? (int)r->layers : 1;
+        const int layers = r->layers > 0 ? (int)r->layers : 1;
         if (!make_units(s, layers))
             return false;
         for (int i = 0; i < layers; i++)
@@ -197,7 +197,7 @@ static bool read_report(request *r)
 /* Fills the times of compute: a third is the forward pass. */
 static void set_times(request *r)
 {
-    const double seconds = r->seconds ? r->seconds : r->flops / r->peak;
+    const double seconds = r->seconds > 0 ? r->seconds : r->flops / r->peak;
     r->step.forward = seconds / 3;
     r->step.backward = seconds - r->step.forward;
 }
@@ -281,7 +281,7 @@ int tenon_scale(int count, char **argument)
                                                             : "");
             return 2;
         }
-    if (!r.parameters || (!r.seconds && !(r.flops && r.peak))) {
+    if (!r.parameters || (!(r.seconds > 0) && !(r.flops > 0 && r.peak > 0))) {
         complain("--parameters is needed, and --step-ms, or --flops and --speed");
         return 2;
     }

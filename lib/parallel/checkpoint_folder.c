@@ -169,7 +169,7 @@ static int list_folder(const char *folder, found **out)
         found *f = &(*out)[count++];
         char path[PATH_MAX];
         *f = (found){.serial = -1};
-        snprintf(f->name, sizeof f->name, "%s", entry->d_name);
+        memcpy(f->name, entry->d_name, strlen(entry->d_name) + 1);
         if (join(path, folder, f->name))
             examine(f, path);
     }
