@@ -5,11 +5,11 @@
  *     python bench/frozen.py       # beside ONNX Runtime and OpenVINO
  *
  * Eager and frozen calls take turns. A line has the median time of each in
- * milliseconds, the median of their ratios, the time that tn_freeze takes, and the
- * memory of prepared weights, constants and temporary tensors. With --cpu the times
- * are processor time, for a machine that others use. `--serve ROW` is for
- * frozen.py: it reads a number of calls from each line of its input and prints the
- * seconds of a frozen call. */
+ * milliseconds, the median of their ratios, the time that tn_freeze takes, and
+ * the memory of prepared weights, constants and temporary tensors. With --cpu
+ * the times are processor time, for a machine that others use. `--serve ROW` is
+ * for frozen.py: it reads a number of calls from each line of its input and
+ * prints the seconds of a frozen call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -150,7 +150,7 @@ awk -F '\t' -f "$scratch/rooms.awk" -f - "$scratch/includes" \
             complain("a plugin sees <tenon/plugin.h> alone")
         else if (!public && index($2, folder) != 1 &&
                  index($2, "backends/shared/") != 1 &&
-                 !(folder == "plugins/mpi/" && $2 == "local/sum.h"))
+                 !(folder == "plugins/mpi/" && $2 == "plugins/local/sum.h"))
             complain("a plugin includes only its own and shared files")
         next
     }

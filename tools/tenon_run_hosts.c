@@ -70,36 +70,30 @@ void tenon_run_hosts_fini(tenon_run_hosts *h)
 
 /* ---- which launcher ------------------------------------------------------- */
 
-/* Whether a program is in the folders of PATH. */
-static bool is_there(const char *name)
+/* Reads what `NAME --version` prints. Returns 1 if it has one of two words, 0 if
+ * not, -1 if there is no such program. */
+static int has_word(const char *command, const char *word, const char *other)
 {
-    const char *folders = getenv("PATH");
-    char path[PATH_MAX];
-    while (folders && *folders) {
-        const size_t length = strcspn(folders, ":");
-        snprintf(path, sizeof path, "%.*s/%s", (int)length, folders, name);
-        if (!access(path, X_OK))
-            return true;
-        folders += length + (folders[length] == ':');
+    char line[256];
+    FILE *version = popen(command, "r");
+    int found = -1;
+    while (version && fgets(line, sizeof line, version)) {
+        const bool has = strstr(line, word) || strstr(line, other);
+        found = has || found == 1;
     }
-    return false;
+    if (version)
+        pclose(version);
+    return found;
 }
 
 static int find_launcher(void)
 {
-    if (getenv("SLURM_JOB_ID") && is_there("srun"))
+    if (getenv("SLURM_JOB_ID") &&
+        has_word("srun --version 2>/dev/null", "slurm", "srun") >= 0)
         return SRUN;
-    if (!is_there("mpirun"))
-        return NOTHING;
-    char line[256] = "";
-    FILE *version = popen("mpirun --version 2>&1", "r");
-    int kind = MPICH;
-    while (version && fgets(line, sizeof line, version))
-        if (strstr(line, "Open MPI") || strstr(line, "OpenRTE"))
-            kind = OPEN_MPI;
-    if (version)
-        pclose(version);
-    return kind;
+    const int open_mpi = has_word("mpirun --version 2>/dev/null", "Open MPI",
+                                  "OpenRTE");
+    return open_mpi < 0 ? NOTHING : open_mpi ? OPEN_MPI : MPICH;
 }
 
 /* ---- the command ---------------------------------------------------------- */

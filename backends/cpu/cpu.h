@@ -66,8 +66,9 @@ tn_status tn__cpu_fault_take(tn_fault *fault);
  * function. */
 void *tn__cpu_scratch(size_t bytes);
 
-/* Returns new memory for a long time, aligned to at least 64 bytes, on huge pages
- * if it is large, or NULL if out of memory. The caller frees it with free(). */
+/* Returns new memory for a long time, aligned to at least 64 bytes, on huge
+ * pages if it is large, or NULL if out of memory. The caller frees it with
+ * free(). */
 void *tn__cpu_pages(uint64_t bytes);
 
 /* Returns memory for all tasks of one call of the plugin, or NULL if out of

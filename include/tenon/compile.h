@@ -46,28 +46,29 @@
  * TENON_COMPILE=check, or .check_every, runs the function beside the program and
  * compares all results. TENON_COMPILE=off runs the function alone.
  *
- * Frozen functions (.freeze) are for inference. The tensors that the function uses
- * through its context and does not write, such as a model's parameters, are
- * constants of the program. What depends on constants only is computed once, and
- * the device may keep weights in a layout of its own (prepared weights). The
- * results have the same bits as without .freeze.
+ * Frozen functions (.freeze) are for inference. The tensors that the function
+ * uses through its context and does not write, such as a model's parameters,
+ * are constants of the program. What depends on constants only is computed
+ * once, and the device may keep weights in a layout of its own (prepared
+ * weights). The results have the same bits as without .freeze.
  *
  *     tn_module_eval(net);
  *     tn_compiled *frozen = tn_freeze(net, example);          // nn.h
  *     tn_compiled_run(frozen, &x, 1, &y, 1);
  *
  * A frozen function records no gradients, with or without TN_NO_GRAD. If a
- * constant was changed by a call of Tenon (an optimizer, tn_copy_, a loaded file),
- * the next call captures the function again, so no program uses old values. So do
- * not freeze a function that reads a tensor which changes at each call: pass that
- * tensor as an input. Memory of the program (tn_tensor_wrap) is never a constant.
- * Changes through tn_tensor_data are not seen: call tn_compiled_reset.
+ * constant was changed by a call of Tenon (an optimizer, tn_copy_, a loaded
+ * file), the next call captures the function again, so no program uses old
+ * values. So do not freeze a function that reads a tensor which changes at each
+ * call: pass that tensor as an input. Memory of the program (tn_tensor_wrap) is
+ * never a constant. Changes through tn_tensor_data are not seen: call
+ * tn_compiled_reset.
  *
  * Several threads may run one frozen function at the same time. They share
  * constants and prepared weights; each has temporary tensors of its own.
  *
- * Threads: one thread at a time may run a compiled function; a second one gets
- * TN_ERR_STATE.
+ * Threads: one thread at a time may run a compiled function that is not frozen;
+ * a second one gets TN_ERR_STATE.
  */
 #ifndef TENON_COMPILE_H
 #define TENON_COMPILE_H
@@ -150,7 +151,8 @@ TN_API tn_compiled *tn_compile_with(tn_compile_fn fn, void *context,
  *
  * Fails as the function does; then out[] is all NULL. Also fails with TN_ERR_STATE
  * if the function does what cannot be replayed (above), if a graph is being
- * recorded, if another thread runs the function now, or if an error is pending;
+ * recorded, if another thread runs the function now and it is not frozen, or if an
+ * error is pending;
  * with TN_ERR_ARGUMENT for bad arguments; with TN_ERR_DEVICE if the inputs are on
  * several devices. */
 TN_API tn_status tn_compiled_run(tn_compiled *compiled, tn_tensor *const *in,

@@ -345,8 +345,8 @@ TN_API void tn_module_walk(tn_module *module,
 TN_API void *tn_module_train(tn_module *module, bool on);
 #define tn_module_eval(module) tn_module_train(module, false)
 
-/* Options of tn_module_compile: plans, check_every, fuse and freeze of tn_compile,
- * and
+/* Options of tn_module_compile: plans, check_every, fuse and freeze of
+ * tn_compile, and
  *   off   true runs the module as it is again */
 #define TN_MODULE_COMPILE_OPTIONS_LIST(X)                                     \
     X(int64_t, plans, 8)                                                      \
@@ -365,10 +365,11 @@ TN_OPTIONS_STRUCT(tn_module_compile, TN_MODULE_COMPILE_OPTIONS_LIST);
  * tn_module_compile again after changing one. Calls within another compiled
  * function, or while a graph is recorded, become a part of it.
  *
- * For inference: tn_forward fails with TN_ERR_STATE if a gradient would be needed.
- * Call it within TN_NO_GRAD, and compile training as a whole (tn_compile_step). It
- * also fails if a module has a hook, which a replay would not call, if another
- * thread is running the module, or, with .freeze, if a module is in training mode.
+ * For inference: tn_forward fails with TN_ERR_STATE if a gradient would be
+ * needed. Call it within TN_NO_GRAD, and compile training as a whole
+ * (tn_compile_step). It also fails if a module has a hook, which a replay would
+ * not call, if another thread is running the module, or, with .freeze, if a
+ * module is in training mode.
  *
  * Fails with TN_ERR_ARGUMENT for a bad argument or option, TN_ERR_MEMORY, or
  * TN_ERR_STATE while an error is pending. Source: torch.nn.Module.compile. */
@@ -379,18 +380,19 @@ TN_API tn_status tn_module_compile_with(tn_module *module,
  * error, if the module is not compiled or was not called since. */
 TN_API tn_compiled *tn_module_compiled(const tn_module *module);
 /* Makes a program for inference of a module that is called with one input and
- * returns one output: a frozen function (compile.h), which the open scope owns and
- * which keeps the module. It is ready for inputs with the dtype, shape and device of `example`; other inputs are
- * captured at their first calls.
+ * returns one output: a frozen function (compile.h), which the open scope owns
+ * and which keeps the module. It is ready for inputs with the dtype, shape and
+ * device of `example`; other inputs are captured at their first calls.
  *
  *     tn_module_eval(net);
  *     tn_compiled *frozen = tn_freeze(net, tn_zeros(tn_dims(1, 3, 224, 224)));
  *     tn_compiled_run(frozen, &image, 1, &scores, 1);
  *
- * Runs the module twice. Returns NULL with TN_ERR_STATE if a module is in training
- * mode (tn_module_eval) or has a hook, with TN_ERR_ARGUMENT if example is NULL, and
- * as the module and tn_compiled_run fail. For modules that need several inputs use
- * tn_module_compile(net, .freeze = true). Source: torch.jit.freeze. */
+ * Runs the module twice. Returns NULL with TN_ERR_STATE if a module is in
+ * training mode (tn_module_eval) or has a hook, with TN_ERR_ARGUMENT if example
+ * is NULL, and as the module and tn_compiled_run fail. For modules that need
+ * several inputs use tn_module_compile(net, .freeze = true). Source:
+ * torch.jit.freeze. */
 TN_API tn_compiled *tn_freeze(tn_module *net, tn_tensor *example);
 
 /* Moves parameters and buffers to device, and converts floating-point ones to

@@ -177,11 +177,11 @@ TN_OPTIONS_STRUCT(tn_optim_sharded, TN_OPTIM_SHARDED_OPTIONS_LIST);
  *
  * The elements of all parameters are cut into equal parts. Muon, Adafactor, LARS
  * and LAMB need whole parameters: each rank has some, of about the same size. The
- * state is saved in pieces: tn_optim_sharded_state (sharded.h). One that was saved whole
- * (tn_optim_save) or in pieces of any number of ranks can be loaded.
+ * state is saved in pieces: tn_optim_sharded_state (sharded.h). One that was saved
+ * whole (tn_optim_save), or in pieces of any number of ranks, can be loaded.
  *
- * Call it when the optimizer has all its groups, before its first step. With one
- * rank it does nothing but that. On failure returns NULL and leaves optim as it
+ * Call it when the optimizer has all its groups, before its first step. A group of
+ * one rank leaves optim as it is. On failure returns NULL and leaves optim as it
  * was: TN_ERR_UNSUPPORTED for L-BFGS, TN_ERR_STATE after a step, TN_ERR_ARGUMENT
  * if a parameter is not contiguous; otherwise as a collective.
  * Source: ZeRO stage 1, arXiv:1910.02054;

@@ -50,8 +50,8 @@ extern "C" {
  * Half types accumulate in f32 and round once. The device chooses the order of
  * summation, which must not depend on the number of threads.
  *
- * A weight that is used by many calls can be prepared, that is, copied once to the
- * layout in which the device reads it, such as packed panels or Winograd's
+ * A weight that is used by many calls can be prepared, that is, copied once to
+ * the layout in which the device reads it, such as packed panels or Winograd's
  * transforms (see prepare). */
 typedef struct tn_prepared tn_prepared; /* the plugin's own */
 enum { TN_CONV_FORWARD, TN_CONV_INPUT, TN_CONV_WEIGHT };
@@ -82,14 +82,14 @@ static inline int tn_conv_is_known(const tn_conv_args *args)
 typedef struct tn_conv_extension {
     uint32_t size, reserved;
     tn_status (*run)(tn_queue *queue, const tn_conv_args *args);
-    /* Optional, both or none. prepare makes a prepared weight for later calls of
-     * run with these args, kind FORWARD, and stores it in *prepared, and the
-     * memory that it needs in *bytes. It reads the elements of weight; work that
-     * writes them has been submitted before to the device's first queue. No
-     * other buffer is accessed. The results of run have the same bits with and
-     * without it. Several runs may use it at the same time.
-     * prepare declines, and the weight is then not prepared, if a copy would not
-     * save time. prepared_free frees it; as with buffer_free, work that was
+    /* Optional, both or none. prepare makes a prepared weight for later calls
+     * of run with these args, kind FORWARD, and stores it in *prepared, and the
+     * memory that it needs in *bytes. It reads the elements of weight; work
+     * that writes them has been submitted before to the device's first queue.
+     * No other buffer is accessed. The results of run have the same bits with
+     * and without it. Several runs may use it at the same time. prepare
+     * declines, and the weight is then not prepared, if a copy would not save
+     * time. prepared_free frees it; as with buffer_free, work that was
      * submitted before may still use it. The elements of weight do not change
      * between prepare and the last run that uses the prepared weight. */
     tn_status (*prepare)(tn_plugin_device *device, const tn_conv_args *args,

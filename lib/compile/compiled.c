@@ -32,7 +32,7 @@ typedef struct plan {
      * later capture is compared with it. */
     tn__capture *reference;
     tn__replayed *program; /* owned; NULL until two captures were equal */
-    tn__instances instances; /* of a frozen function: instances of the program */
+    tn__instances instances; /* of the program of a frozen function */
     /* Whether uses of input i are known to be of the input, because two captures
      * with other memory in its place were equal. Else the function may have
      * reached the same memory through its context, and a call with other memory
@@ -56,9 +56,9 @@ struct tn_compiled {
     bool fuse, freeze, off;
     plan *plans; /* list, owned */
     plan *last;  /* the plan that ran last; NULL if it was freed */
-    /* Whether a thread runs the function alone. Replays of a frozen function may
-     * run at the same time: `replays` is how many do. The lock guards both, and
-     * in frozen functions also the rest while `running` is false. */
+    /* Whether a thread runs the function alone. Replays of a frozen function
+     * may run at the same time: `replays` is how many do. The lock guards both,
+     * and in frozen functions also the rest while `running` is false. */
     _Atomic bool running;
     int64_t replays;
     tn__lock lock;
@@ -314,12 +314,12 @@ static bool inputs_are_known(const plan *p, tn_tensor *const *in, int in_count)
     return true;
 }
 
-/* Returns whether all tensors that the program uses besides its inputs still exist:
- * those that the function made and kept, and those of its context. If one does
- * not, as after tn_optim_zero_grad or tn_module_to, a replay would use memory that
- * the function does not use any more. `saved` counts the references of
- * recordings. Tables are constants, which only recordings may have. Also returns
- * false if a frozen value was changed. */
+/* Returns whether all tensors that the program uses besides its inputs still
+ * exist: those that the function made and kept, and those of its context. If
+ * one does not, as after tn_optim_zero_grad or tn_module_to, a replay would use
+ * memory that the function does not use any more. `saved` counts the references
+ * of recordings. Tables are constants, which only recordings may have. Also
+ * returns false if a frozen value was changed. */
 static bool fixed_values_exist(const plan *p)
 {
     const tn__capture *capture = p->program->capture;
@@ -444,9 +444,10 @@ static tn_status run_captured(tn_compiled *c, plan *p, tn_device *device,
             capture,
             &(tn__replay_options){c->fuse, c->freeze, c->memory, c->donate},
             c->name);
-        status = p->program && (!c->freeze || tn__instances_open(&p->instances, p->program))
-                     ? TN_OK
-                     : tn_error_code();
+        const bool made =
+            p->program && (!c->freeze ||
+                           tn__instances_open(&p->instances, p->program));
+        status = made ? TN_OK : tn_error_code();
         if (status < 0) {
             tn__replayed_free(p->program);
             p->program = NULL;
@@ -502,10 +503,10 @@ static tn_status run_plan(tn_compiled *c, tn_device *device,
                : run_captured(c, p, device, in, in_count, out, out_count);
 }
 
-/* Replays a frozen function, at the same time as other threads, if its program is
- * ready for these inputs. Returns 1 if it did, 0 if the function has to run alone, or
- * a negative status. The caller holds the lock, which is released during the
- * replay. */
+/* Replays a frozen function, at the same time as other threads, if its program
+ * is ready for these inputs. Returns 1 if it did, 0 if the function has to run
+ * alone, or a negative status. The caller holds the lock, which is released
+ * during the replay. */
 static int replay_shared(tn_compiled *c, tn_device *device,
                          tn_tensor *const *in, int in_count, tn_tensor **out,
                          int out_count)
@@ -535,15 +536,15 @@ static int replay_shared(tn_compiled *c, tn_device *device,
     return status < 0 ? status : 1;
 }
 
-/* Whether a call waits for those of other threads. The function may call itself,
- * which is an error: then it cannot wait. */
+/* Whether a call waits for those of other threads. The function may call
+ * itself, which is an error: then it cannot wait. */
 static bool waits(const tn_compiled *c)
 {
     return c->freeze && !c->off && !tn__me.recording;
 }
 
-/* Begins to run alone: waits for the replays of a frozen function. Returns false if
- * the function runs in another thread, or in this one. */
+/* Begins to run alone: waits for the replays of a frozen function. Returns
+ * false if the function runs in another thread, or in this one. */
 static bool begin_alone(tn_compiled *c)
 {
     while (waits(c) && (c->running || c->replays))
@@ -706,6 +707,8 @@ tn_status tn_compiled_read_counts(const tn_compiled *c,
                             ? "compiled_read_counts: {counts}->size is 0; set "
                               "it to sizeof(tn_compiled_counts)"
                             : "compiled_read_counts: {counts} is NULL");
+    tn__lock *lock = (tn__lock *)(uintptr_t)&c->lock;
+    tn__lock_take(lock);
     tn_compiled_counts now = c->counts;
     now.size = sizeof now;
     for (const plan *p = c->plans; p; p = p->next)
@@ -723,6 +726,7 @@ tn_status tn_compiled_read_counts(const tn_compiled *c,
         now.prepared = (int64_t)program->prepared.count;
         now.prepared_bytes = (int64_t)program->prepared.bytes;
     }
+    tn__lock_give(lock);
     const size_t size = counts->size;
     memset(counts, 0, size);
     memcpy(counts, &now, size < sizeof now ? size : sizeof now);

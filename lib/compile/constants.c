@@ -1,10 +1,11 @@
 /* constants.c: makes the calls of a frozen function whose results never change.
  *
- * Constants are the tensors of the function's context that it does not write, and
- * what is computed from constants alone: scale and shift of a batch norm, a cast or
- * concatenated weight. The same commands compute them as in every other call, so
- * the bits are the same. A call without inputs, such as a fill, stays in the
- * program, because the launch that reads it does it for less than a read. */
+ * Constants are the tensors of the function's context that it does not write,
+ * and what is computed from constants alone: scale and shift of a batch norm, a
+ * cast or concatenated weight. The same commands compute them as in every other
+ * call, so the bits are the same. A call without inputs, such as a fill, stays
+ * in the program, because the launch that reads it does it for less than a
+ * read. */
 #include <compile/freeze.h>
 #include <compile/passes.h>
 
@@ -87,8 +88,8 @@ static void find(search *f)
         ;
 }
 
-/* Moves a temporary value to memory of its own, which it keeps if other steps read
- * it. */
+/* Moves a temporary value to memory of its own, which it keeps if other steps
+ * read it. */
 static tn_tensor *give_memory(const search *f, uint32_t v)
 {
     tn__capture *c = f->capture;

@@ -14,10 +14,10 @@ typedef struct tn__constants {
     uint64_t bytes;     /* of all tensors */
 } tn__constants;
 
-/* Marks the values of a capture that are constants, makes the calls whose results
- * depend only on these, and removes their steps. A value that other steps read
- * becomes a CONSTANT. Records an error and returns false if memory runs out or a
- * call fails. */
+/* Marks the values of a capture that are constants, makes the calls whose
+ * results depend only on these, and removes their steps. A value that other
+ * steps read becomes a CONSTANT. Records an error and returns false if memory
+ * runs out or a call fails. */
 bool tn__pass_constants(tn__capture *capture, tn__constants *constants);
 void tn__constants_release(tn__constants *constants);
 

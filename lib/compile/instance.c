@@ -1,6 +1,6 @@
-/* instance.c: instances of a program, which several threads run at the same time.
- * A replay changes its commands (memory of inputs and outputs) and its arena, so each
- * thread needs its own; all else is shared. */
+/* instance.c: instances of a program, which several threads run at the same
+ * time. A replay changes its commands (memory of inputs and outputs) and its
+ * arena, so each thread needs its own; all else is shared. */
 #include <compile/instance.h>
 
 #include <base/memory.h>
@@ -21,9 +21,9 @@ typedef struct move_arena {
     int64_t shift;     /* in bytes */
 } move_arena;
 
-/* Moves operands of a copied command from the program's arena to the instance's. The
- * moves of the program that are in the command are those of the instance, in its
- * own command. */
+/* Moves operands of a copied command from the program's arena to the
+ * instance's. The moves of the program that are in the command are those of the
+ * instance, in its own command. */
 static void adopt(tn__replayed *instance, const tn__replayed *program,
                   const tn__command *from, tn__command *to,
                   const move_arena *arena)
@@ -89,7 +89,8 @@ static bool copy_record(tn__replayed *instance, const tn__replayed *program)
     return true;
 }
 
-static bool make(tn__replayed *instance, const tn__replayed *program, bool arena)
+static bool make(tn__replayed *instance, const tn__replayed *program,
+                 bool arena)
 {
     move_arena move = {0};
     const int64_t bytes = (int64_t)program->arena_bytes;
@@ -118,23 +119,7 @@ static bool make(tn__replayed *instance, const tn__replayed *program, bool arena
     return true;
 }
 
-tn__replayed *tn__replayed_instance(const tn__replayed *program, bool arena)
-{
-    tn__replayed *instance = tn__calloc(1, sizeof *instance);
-    if (!instance)
-        return NULL;
-    *instance = *program;
-    instance->record = NULL;
-    instance->move = NULL;
-    instance->arena = NULL;
-    if (!make(instance, program, arena)) {
-        tn__instance_free(instance);
-        return NULL;
-    }
-    return instance;
-}
-
-void tn__instance_free(tn__replayed *instance)
+static void instance_free(tn__replayed *instance)
 {
     if (!instance)
         return;
@@ -144,14 +129,35 @@ void tn__instance_free(tn__replayed *instance)
     tn__free(instance);
 }
 
-/* ---- taking instances -------------------------------------------------------------- */
+/* Returns an instance of a program, for another thread: it has commands and an
+ * arena of its own, and shares constants, prepared weights and everything else
+ * with the program, which must live longer. Without `arena` it cannot run, but
+ * instances can be made of it. The program, which may be an instance, does not
+ * run meanwhile. Returns NULL with the error recorded if memory runs out. */
+static tn__replayed *instance_of(const tn__replayed *program, bool arena)
+{
+    tn__replayed *instance = tn__calloc(1, sizeof *instance);
+    if (!instance)
+        return NULL;
+    *instance = *program;
+    instance->record = NULL;
+    instance->move = NULL;
+    instance->arena = NULL;
+    if (!make(instance, program, arena)) {
+        instance_free(instance);
+        return NULL;
+    }
+    return instance;
+}
+
+/* ---- taking instances ---------------------------------------------------- */
 
 bool tn__instances_open(tn__instances *all, tn__replayed *program)
 {
     *all = (tn__instances){.program = program};
     if (!tn__replayed_is_shared(program))
         return true;
-    all->pattern = tn__replayed_instance(program, false);
+    all->pattern = instance_of(program, false);
     return all->pattern != NULL;
 }
 
@@ -168,7 +174,7 @@ tn__replayed *tn__instance_take(tn__instances *all)
         if (!tn__grow(&all->free, &all->room, all->room,
                       sizeof *all->free))
             return NULL;
-    taken = tn__replayed_instance(all->pattern, true);
+    taken = instance_of(all->pattern, true);
     all->made += taken != NULL;
     return taken;
 }
@@ -184,8 +190,8 @@ void tn__instance_give(tn__instances *all, tn__replayed *instance)
 void tn__instances_release(tn__instances *all)
 {
     for (size_t i = 0; i < all->count; i++)
-        tn__instance_free(all->free[i]);
-    tn__instance_free(all->pattern);
+        instance_free(all->free[i]);
+    instance_free(all->pattern);
     tn__free(all->free);
     *all = (tn__instances){0};
 }

@@ -1,5 +1,5 @@
-/* instance.h: the instances of a frozen program, one for each thread that runs it at
- * the same time as others. */
+/* instance.h: the instances of a frozen program, one for each thread that runs
+ * it at the same time as others. */
 #ifndef TN_LIB_COMPILE_INSTANCE_H
 #define TN_LIB_COMPILE_INSTANCE_H
 
@@ -18,7 +18,8 @@ typedef struct tn__instances {
 /* Records an error and returns false if memory runs out. */
 bool tn__instances_open(tn__instances *all, tn__replayed *program);
 /* Returns the program or an instance that no other thread runs, until
- * tn__instance_give. Returns NULL with the error recorded if memory runs out. */
+ * tn__instance_give. Returns NULL with the error recorded if memory runs
+ * out. */
 tn__replayed *tn__instance_take(tn__instances *all);
 void tn__instance_give(tn__instances *all, tn__replayed *instance);
 /* Frees the instances, none of which runs. */

@@ -1,7 +1,7 @@
 /* prepare.c: lets the device prepare the constant weights of convolutions
  * (<tenon/plugin_extensions.h>: prepare of "conv"). A device keeps a prepared
- * weight in the layout in which it reads it, instead of changing the layout in each
- * call. */
+ * weight in the layout in which it reads it, instead of changing the layout in
+ * each call. */
 #include <compile/freeze.h>
 
 #include <base/error.h>

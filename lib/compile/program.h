@@ -60,13 +60,6 @@ tn__replayed *tn__replayed_make(tn__capture *capture,
                                 const char *name);
 void tn__replayed_free(tn__replayed *program);
 
-/* Returns an instance of a program, for another thread: it has commands and an
- * arena of its own, and shares constants, prepared weights and everything else with
- * the program, which must live longer. Without `arena` it cannot run, but instances
- * can be made of it. The program, which may be an instance, does not run
- * meanwhile. Returns NULL with the error recorded if memory runs out. */
-tn__replayed *tn__replayed_instance(const tn__replayed *program, bool arena);
-void tn__instance_free(tn__replayed *instance);
 /* Returns whether instances of a program may run at the same time: it writes
  * nothing but its outputs and its arena. */
 bool tn__replayed_is_shared(const tn__replayed *program);

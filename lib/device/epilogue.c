@@ -5,22 +5,6 @@
 
 #include <base/memory.h>
 
-#include <string.h>
-
-void tn__command_join(tn__command *command, tn__command *after, uint32_t kind,
-                      uint32_t operand, const uint8_t of[TN_MAX_NDIM])
-{
-    command->after = after;
-    command->epilogue = (tn_epilogue_args){.size = sizeof command->epilogue,
-                                           .kind = kind,
-                                           .work = &command->args,
-                                           .program = after->program,
-                                           .built = after->built,
-                                           .launch = &after->args.launch,
-                                           .operand = operand};
-    memcpy(command->epilogue.of, of, sizeof command->epilogue.of);
-}
-
 tn_status tn__device_epilogue(tn_device *device, tn__command *command,
                               tn_fault *fault)
 {

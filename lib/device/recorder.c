@@ -250,6 +250,20 @@ tn__command *tn__command_launch(const tn_program *program, tn_built *built,
     return command;
 }
 
+void tn__command_join(tn__command *command, tn__command *after, uint32_t kind,
+                      uint32_t operand, const uint8_t of[TN_MAX_NDIM])
+{
+    command->after = after;
+    command->epilogue = (tn_epilogue_args){.size = sizeof command->epilogue,
+                                           .kind = kind,
+                                           .work = &command->args,
+                                           .program = after->program,
+                                           .built = after->built,
+                                           .launch = &after->args.launch,
+                                           .operand = operand};
+    memcpy(command->epilogue.of, of, sizeof command->epilogue.of);
+}
+
 static tn__command *copy_one(const tn__command *from)
 {
     tn__command *to =

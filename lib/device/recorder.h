@@ -153,9 +153,9 @@ tn_status tn__record_launch(tn_device *device, const tn_program *program,
  * a recording. */
 tn__command *tn__command_launch(const tn_program *program, tn_built *built,
                                 const tn_launch *launch, const char *what);
-/* Returns a copy of a command with its epilogue and the launches of its list, which
- * the device has not prepared. The caller owns it. NULL with the error recorded if
- * memory runs out. */
+/* Returns a copy of a command with its epilogue and the launches of its list,
+ * which the device has not prepared. The caller owns it. NULL with the error
+ * recorded if memory runs out. */
 tn__command *tn__command_copy(const tn__command *command);
 /* Frees a command that has not been prepared, its epilogue, and the launches of
  * its list. The command may be NULL. */

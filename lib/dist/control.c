@@ -22,46 +22,6 @@ enum {
     CLOSE_MS = 1000          /* how long a node waits for its children's end */
 };
 
-void tn__control_wake(tn__control *c)
-{
-    const uint64_t one = 1;
-    if (c->runs && write(c->wake, &one, sizeof one) < 0)
-        return; /* it is about to wake up already */
-}
-
-/* ---- passing on ----------------------------------------------------------- */
-
-static tn__link *link_to(tn__control *c, int32_t rank)
-{
-    for (int i = 0; i < c->links; i++)
-        if (c->link[i]->rank == rank)
-            return c->link[i];
-    return NULL;
-}
-
-void tn__control_up(tn__control *c, tn__wire *m)
-{
-    tn__link *parent;
-    if (c->root)
-        tn__root_take(c, m);
-    else if ((parent = link_to(c, tn__control_parent(c->rank, c->count))))
-        tn__link_send(c, parent, m);
-}
-
-void tn__control_down(tn__control *c, const tn__wire *m)
-{
-    const int32_t branch = m->to < 0 || m->to == c->rank
-                               ? -1
-                               : tn__control_branch(c->rank, m->to, c->count);
-    for (int i = 0; i < c->links && m->to != c->rank; i++) {
-        tn__link *link = c->link[i];
-        if (link->rank > c->rank && (m->to < 0 || link->rank == branch))
-            tn__link_send(c, link, m);
-    }
-    if (m->to < 0 || m->to == c->rank)
-        tn__control_take(c, m);
-}
-
 /* ---- what this node is asked ---------------------------------------------- */
 
 static tn__control_group *group_of(tn__control *c, uint64_t id)
@@ -216,7 +176,7 @@ static bool take_hello(tn__control *c, tn__link *link, const tn__wire *m)
     if (m->type != TN__HELLO || m->record_bytes != TN__TOKEN / 2 ||
         !tn__token_is(m->record, token, TN__TOKEN / 2) || m->rank <= c->rank ||
         m->rank >= c->count || tn__control_parent(m->rank, c->count) != c->rank ||
-        link_to(c, m->rank) || c->life[m->rank] != TN_COMM_ALIVE)
+        tn__link_to(c, m->rank) || c->life[m->rank] != TN_COMM_ALIVE)
         return false;
     link->rank = m->rank;
     tn__wire reply = {.type = TN__WELCOME, .rank = c->rank, .to = -1,
@@ -437,6 +397,8 @@ tn__control *tn__control_make(int32_t rank, int32_t count, bool wide,
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    c->take = tn__control_take;
+    c->root_take = tn__root_take;
     c->rank = rank;
     c->count = count;
     c->listener = -1;

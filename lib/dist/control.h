@@ -96,7 +96,8 @@ typedef struct tn__address {
     unsigned char token[TN__TOKEN]; /* of rank 0's entry: the job's */
 } tn__address;
 
-typedef struct tn__control {
+typedef struct tn__control tn__control;
+struct tn__control {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
@@ -126,7 +127,11 @@ typedef struct tn__control {
     uint64_t *row_group; /* lent: the group of each row */
     bool looked;
     tn__root *root;      /* owned; NULL: not rank 0 */
-} tn__control;
+    /* What messages that go down and up lead to: those who handle them pass on
+     * others. */
+    void (*take)(tn__control *, const tn__wire *);
+    void (*root_take)(tn__control *, const tn__wire *);
+};
 
 /* The ranks of the tree: star up to TN__STAR ranks. */
 enum { TN__STAR = 64, TN__FAN = 32, TN__BEAT_MS = 250 };
@@ -139,10 +144,10 @@ int32_t tn__control_branch(int32_t node, int32_t rank, int32_t count);
 tn__control *tn__control_make(int32_t rank, int32_t count, bool wide,
                               tn__address *out);
 uint64_t tn__control_machine(void);
-/* The token of the job: the launcher's (TENON_TOKEN), else at rank 0 a new one,
- * and at the others zeros. */
-tn_status tn__control_token(int32_t rank, unsigned char out[TN__TOKEN],
-                            bool *launched);
+/* The token of the job: the launcher's text, or if it is NULL at rank 0 a new
+ * one, and at the others zeros. */
+tn_status tn__control_token(int32_t rank, const char *text,
+                            unsigned char out[TN__TOKEN]);
 /* Connects it. Takes over address, also on failure. deadline: see
  * tn__dist_now. */
 tn_status tn__control_join(tn__control *control, tn__address *address,
@@ -191,7 +196,7 @@ void tn__control_look(tn__control *control, tn__control_group *group,
  * second, after which it is this one. */
 void tn__control_abort(tn__control *control, tn_status code, const char *text);
 
-/* ---- between control.c, control_link.c and control_root.c. With the lock. --- */
+/* ---- between the files of the control plane. With the lock. ---------------- */
 
 void tn__control_up(tn__control *control, tn__wire *message);
 void tn__control_down(tn__control *control, const tn__wire *message);
@@ -203,6 +208,8 @@ void tn__control_row(tn__control *control, const tn__control_group *group,
                      tn__wire *out);
 
 /* control_link.c */
+/* The connection to a rank, or NULL. */
+tn__link *tn__link_to(tn__control *control, int32_t rank);
 tn__link *tn__link_add(tn__control *control, int fd, int32_t rank);
 void tn__link_remove(tn__control *control, int index);
 /* Sends, or stores what cannot be sent now. */

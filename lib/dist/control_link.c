@@ -20,6 +20,13 @@
 /* A connection whose other end does not read is given up. */
 enum { STORED_MOST = 16 << 20 };
 
+void tn__control_wake(tn__control *c)
+{
+    const uint64_t one = 1;
+    if (c->runs && write(c->wake, &one, sizeof one) < 0)
+        return; /* it is about to wake up already */
+}
+
 tn__link *tn__link_add(tn__control *c, int fd, int32_t rank)
 {
     tn__link *link = calloc(1, sizeof *link);
@@ -98,13 +105,11 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-tn_status tn__control_token(int32_t rank, unsigned char out[TN__TOKEN],
-                            bool *launched)
+tn_status tn__control_token(int32_t rank, const char *text,
+                            unsigned char out[TN__TOKEN])
 {
-    const char *text = secure_getenv("TENON_TOKEN");
     memset(out, 0, TN__TOKEN);
-    *launched = text && *text;
-    if (!*launched) {
+    if (!text) {
         if (rank == 0 && getrandom(out, TN__TOKEN, 0) != TN__TOKEN)
             return tn_error_set(TN_ERR_STATE, "dist_init: no random numbers: %s",
                                 strerror(errno));

@@ -17,6 +17,7 @@ typedef struct tn__dist_place {
     uint32_t port;
     char source[32];        /* what said so: "TENON_RANK", "options" */
     const char *engine;     /* NULL: chosen */
+    const char *token;      /* of the control plane; NULL: none was given */
     double timeout;         /* seconds */
 } tn__dist_place;
 

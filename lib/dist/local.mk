@@ -8,7 +8,7 @@ libtenon_parallel_la_SOURCES = lib/base/library_options.c \
 	lib/dist/memory.c lib/dist/report.c lib/dist/mesh.c lib/dist/nn.c \
 	lib/dist/board.c lib/dist/gate.c lib/dist/predict.c lib/dist/version.c \
 	lib/dist/control.h lib/dist/control_wire.h lib/dist/control.c lib/dist/control_judge.c \
-	lib/dist/control_link.c lib/dist/control_root.c lib/dist/control_tree.c lib/dist/control_wire.c
+	lib/dist/control_link.c lib/dist/control_pass.c lib/dist/control_root.c lib/dist/control_tree.c lib/dist/control_wire.c
 libtenon_parallel_la_LDFLAGS = $(libtenon_la_LDFLAGS)
 libtenon_parallel_la_LIBADD = libtenon.la $(TN_LIBS)
 EXTRA_libtenon_parallel_la_DEPENDENCIES = lib/tenon.map

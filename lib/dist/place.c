@@ -210,5 +210,6 @@ tn_status tn__dist_place_find(const tn_dist_init_options *options,
     if (!out->job[0]) /* the processes of a launcher have one parent */
         snprintf(out->job, sizeof out->job, "parent-%ld", (long)getppid());
     out->engine = options->engine ? options->engine : env("TENON_ENGINE");
+    out->token = env("TENON_TOKEN");
     return TN_OK;
 }

@@ -20,8 +20,8 @@ static tn_status connect_ranks(tn__dist_job *job, tn_comm *comm, bool several,
         return tn_error_set(TN_ERR_MEMORY, "dist_init: no control plane");
     }
     unsigned char token[TN__TOKEN];
-    bool launched = false;
-    tn_status status = tn__control_token(job->place.rank, token, &launched);
+    const bool launched = job->place.token != NULL;
+    tn_status status = tn__control_token(job->place.rank, job->place.token, token);
     if (!launched) /* rank 0's reaches the others by the engine */
         memcpy(own.token, token, sizeof token);
     if (status == TN_OK)

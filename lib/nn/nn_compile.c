@@ -125,8 +125,8 @@ static bool check_modes(const tn_module *module, const survey *s, bool freeze)
     return !tn_error();
 }
 
-static bool check_call(const tn_module *module, tn_tensor *const *in, bool freeze,
-                       survey *s)
+static bool check_call(const tn_module *module, tn_tensor *const *in,
+                       bool freeze, survey *s)
 {
     *s = (survey){0};
     look_at(s, module);
@@ -328,8 +328,8 @@ tn_compiled *tn_freeze(tn_module *any, tn_tensor *example)
     tn_compiled *frozen = tn_compile(run_frozen, module, .freeze = true,
                                      .keep = module,
                                      .name = module->type->name);
-    /* The second input is another tensor, because a function that was called with
-     * one tensor only could use it through its context. */
+    /* The second input is another tensor, because a function that was called
+     * with one tensor only could use it through its context. */
     tn_tensor *in = example, *out;
     TN_NO_GRAD
         for (int i = 0; i < 2 && frozen && !tn_error(); i++) {

@@ -162,6 +162,17 @@ tn_optim *tn__optim_new(tn__optim_rule *rule, tn_parameter_list *parameters,
 TN_OPTIONS_TYPE(tn_optim_add_group, "optim_add_group", "optim, parameters",
                 TN_OPTIM_ADD_GROUP_OPTIONS_LIST)
 
+tn_status tn__optim_refuse_restricted(const tn_optim *optim, const char *call,
+                                      const char *what)
+{
+    return optim->after
+               ? tn_error_refuse_argument(
+                     TN_ERR_UNSUPPORTED, call, "optim",
+                     "the state of this %s is divided among processes "
+                     "(tn_optim_sharded): %s", optim->rule->name, what)
+               : TN_OK;
+}
+
 tn_status tn_optim_add_group_with(tn_optim *optim,
                                   tn_parameter_list *parameters,
                                   const tn_optim_add_group_options *options)

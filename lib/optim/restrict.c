@@ -19,17 +19,6 @@ tn_tensor *tn__optim_part(const tn_optim *optim, const tn__optim_state *state,
                      state->range.count);
 }
 
-tn_status tn__optim_refuse_restricted(const tn_optim *optim, const char *call,
-                                      const char *what)
-{
-    return optim->after
-               ? tn_error_refuse_argument(
-                     TN_ERR_UNSUPPORTED, call, "optim",
-                     "the state of this %s is divided among processes "
-                     "(tn_optim_sharded): %s", optim->rule->name, what)
-               : TN_OK;
-}
-
 bool tn_optim_is_elementwise(const tn_optim *optim)
 {
     return tn__optim_is(optim, "optim_is_elementwise") &&

@@ -78,31 +78,50 @@ tn_status tn__ddp_put_buffers(tn_ddp *ddp)
     return TN_OK;
 }
 
-/* Gives all ranks the largest of their values: a rank without data has counted
- * fewer steps. */
-static tn_status agree(tn_ddp *ddp, tn__ddp_saved *s)
+/* Gives the integer buffers of all ranks the largest of their values: a rank
+ * without data has counted fewer steps. One collective for all of them. */
+static tn_status agree(tn_ddp *ddp)
 {
-    if (!tn_copy_(s->tensor, s->has_after ? s->after : s->before))
-        return tn_error_code();
-    tn_tensor *x = tn_to_dtype(tn_to(s->tensor, tn_device_open("cpu")), TN_I64);
-    tn_status status = tn_dist_all_reduce(x, ddp->group, .reduce = "max",
-                                          .label = "integer buffers");
-    if (status == TN_OK && !tn_copy_(s->tensor, tn_to(x,
-                                     tn_tensor_device(s->tensor))))
-        status = tn_error_code();
-    return status;
+    tn_device *cpu = tn_device_open("cpu");
+    int64_t total = 0, at = 0;
+    for (int i = 0; i < ddp->saves; i++)
+        total += ddp->saved[i].after ? tn_tensor_numel(ddp->saved[i].tensor) : 0;
+    if (!total)
+        return TN_OK;
+    tn_tensor *all = tn_empty(tn_dims(total), .dtype = TN_I64, .device = cpu);
+    for (int pass = 0; pass < 2 && !tn_error(); pass++, at = 0) {
+        if (pass)
+            tn_dist_all_reduce(all, ddp->group, .reduce = "max",
+                               .label = "integer buffers");
+        for (int i = 0; i < ddp->saves; i++) {
+            const tn__ddp_saved *s = &ddp->saved[i];
+            if (!s->after)
+                continue;
+            const int64_t numel = tn_tensor_numel(s->tensor);
+            tn_tensor *part = tn_narrow(all, 0, at, numel);
+            tn_tensor *from = tn_reshape(s->has_after ? s->after : s->before,
+                                         tn_dims(-1));
+            const tn_dims_list shape = tn_dims_from_array(
+                tn_tensor_shape(s->tensor), tn_tensor_ndim(s->tensor));
+            if (pass == 0)
+                tn_copy_(part, tn_to(from, cpu));
+            else
+                tn_copy_(s->tensor, tn_to(tn_view(part, shape),
+                                          tn_tensor_device(s->tensor)));
+            at += numel;
+        }
+    }
+    return tn_error() ? tn_error_code() : TN_OK;
 }
 
 tn_status tn__ddp_end_buffers(tn_ddp *ddp)
 {
-    /* The weights of all ranks are known to all of them. */
-    if (ddp->fact[ddp->entries + 1] == (double)ddp->shards.count)
+    /* All ranks know whether one has given a weight. */
+    if (ddp->fact[ddp->entries + 2] == 0)
         return TN_OK;
     tn_status status = TN_OK;
     TN_NO_GRAD TN_SCOPE(scope) {
-        for (int i = 0; i < ddp->saves && status == TN_OK; i++)
-            if (ddp->saved[i].after)
-                status = agree(ddp, &ddp->saved[i]);
+        status = agree(ddp);
         /* A shard without weight may have changed what no other has. */
         for (int i = ddp->parameters; i < ddp->entries && status == TN_OK; i++)
             if (ddp->fact[i] == 0 &&

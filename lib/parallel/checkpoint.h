@@ -78,9 +78,11 @@ enum { TN__SHARDED_NAME = 64 };
  * name and serial to its number. */
 tn_status tn__sharded_make_folder(const char *folder, int64_t step,
                                   char name[TN__SHARDED_NAME], int64_t *serial);
-/* Writes COMPLETE, after it has checked what is there already: rank 0 sees all
- * files, with the headers that the ranks have written, and their pieces make up
- * each whole. */
+/* Opens the files as a reader of COMPLETE will: rank 0 sees all of them, with the
+ * headers that the ranks have written, and their pieces make up each whole. */
+tn_status tn__sharded_check_files(const char *path,
+                                  const tn__complete *complete);
+/* Writes COMPLETE. */
 tn_status tn__sharded_complete(const char *path, const tn__complete *complete);
 /* Opens the files that complete names in the folder at path, which need not have
  * COMPLETE yet, or the file at path if complete is NULL. Takes *complete. The

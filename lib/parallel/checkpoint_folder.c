@@ -86,20 +86,6 @@ static tn_status produce(void *context, tn_file *file)
     return tn_file_write(file, json->text, json->count);
 }
 
-/* Opens the files as a reader of the text will. */
-static tn_status check_files(const char *path, const tn__json_writer *json)
-{
-    tn__complete as_read;
-    const char *wrong = tn__complete_parse(&as_read, json->text, json->count);
-    if (wrong)
-        return tn_error_set(TN_ERR_MEMORY, "sharded_save: %s: %s", path, wrong);
-    TN_SCOPE(scope) {
-        tn__sharded_open_files(path, &as_read);
-        tn_error_rename("sharded_open", "sharded_save", "checkpoint");
-    }
-    return tn_error_code();
-}
-
 tn_status tn__sharded_complete(const char *path, const tn__complete *complete)
 {
     char file[PATH_MAX];
@@ -111,7 +97,7 @@ tn_status tn__sharded_complete(const char *path, const tn__complete *complete)
     tn__complete_write(&json, complete);
     tn_status status =
         json.failed ? tn_error_set(TN_ERR_MEMORY, "sharded_save: out of memory")
-                    : check_files(path, &json);
+                    : TN_OK;
     if (status == TN_OK)
         status = tn_file_replace(file, "sharded_save", produce, &json);
     free(json.text);

@@ -261,6 +261,25 @@ tn_sharded *tn__sharded_open_files(const char *path, tn__complete *complete)
     return good ? s : NULL;
 }
 
+tn_status tn__sharded_check_files(const char *path,
+                                  const tn__complete *complete)
+{
+    tn__json_writer json = {.grow = realloc};
+    tn__complete as_read;
+    tn__complete_write(&json, complete);
+    const char *wrong = json.failed ? "out of memory"
+                                    : tn__complete_parse(&as_read, json.text,
+                                                         json.count);
+    free(json.text);
+    if (wrong)
+        return tn_error_set(TN_ERR_MEMORY, "sharded_save: %s: %s", path, wrong);
+    TN_SCOPE(scope) {
+        tn__sharded_open_files(path, &as_read);
+        tn_error_rename("sharded_open", "sharded_save", "checkpoint");
+    }
+    return tn_error_code();
+}
+
 tn_sharded *tn_sharded_open(const char *path)
 {
     if (tn_error())

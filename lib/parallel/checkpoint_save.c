@@ -374,8 +374,10 @@ static tn_status write_complete(saving *s)
                          path, r);
         status = tn_error() ? tn_error_code() : TN_OK;
     }
-    if (status == TN_OK && path_of(s, NULL, path))
-        status = tn__sharded_complete(path, &c);
+    if (status == TN_OK && path_of(s, NULL, path)) {
+        status = tn__sharded_check_files(path, &c);
+        status = status < 0 ? status : tn__sharded_complete(path, &c);
+    }
     free(c.file);
     free(name);
     return status;

@@ -212,7 +212,8 @@ static tn_status make_parts(const parallel *self, part *parts, int count,
     for (int p = 0; p < count; p++) {
         parts[p] = (part){
             .device = self->device[p], .out_count = out_count,
-            .random = {.seed = mix(random.seed + mix(random.call + mix((uint64_t)p)))},
+            .random = {.seed = mix(random.seed +
+                                   mix(random.call + mix((uint64_t)p)))},
             .grad = tn_grad_mode(), .anomaly = tn_anomaly_mode(),
             .autocast = tn_autocast_dtype()};
         parts[p].module = p == 0 ? self->module

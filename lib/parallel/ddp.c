@@ -86,7 +86,8 @@ static tn_status take_gradient(tn_tensor *x, void *context)
         return tn_error_set(
             TN_ERR_STATE, "ddp_next: a second gradient of %s in one shard: add "
             "the losses, and call tn_backward once", e->name);
-    if (tn__ddp_put(e, tn_tensor_grad(x)) != TN_OK || tn_tensor_set_grad(x, NULL) < 0)
+    if (tn__ddp_put(e, tn_tensor_grad(x)) != TN_OK ||
+        tn_tensor_set_grad(x, NULL) < 0)
         return tn_error_code();
     e->fired = ddp->has_gradient = true;
     e->used = ddp->weight != 0;
@@ -120,7 +121,7 @@ static tn_status begin_shard(tn_ddp *ddp, int64_t shard)
         ddp->pack[i].missing = ddp->pack[i].count;
     for (int i = 0; i < ddp->entries; i++)
         ddp->entry[i].fired = ddp->entry[i].used = false;
-    memset(ddp->fact, 0, sizeof *ddp->fact * (size_t)(ddp->entries + 2));
+    memset(ddp->fact, 0, sizeof *ddp->fact * (size_t)(ddp->entries + 3));
     tn_rng_restore((tn_rng_state){
         .seed = mix(ddp->seed + mix(ddp->step + mix((uint64_t)shard)))});
     return shard > ddp->shards.first ? tn__ddp_copy_buffers(ddp, true)
@@ -153,9 +154,10 @@ static tn_status end_shard(tn_ddp *ddp)
         ddp->fact[i] = ddp->entry[i].used &&
                        (ddp->weight != 0 || ddp->first_buffers);
     *loss = ddp->weight == 0 ? 0 : *loss * ddp->weight;
-    *weight = ddp->weight;
+    weight[0] = ddp->weight;
+    weight[1] = ddp->weight != 1;
     tn_tensor *leaf = tn__bucket_leaf(&ddp->facts, ddp->shard);
-    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 2);
+    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 3);
     if (tn_tensor_set_array(leaf, ddp->fact, bytes) < 0)
         return tn_error_code();
     return close_bucket(ddp, &ddp->facts, false);
@@ -190,7 +192,7 @@ static tn_status take_mean(tn_ddp *ddp, tn__ddp_pack *p, double divisor)
 static tn_status end_step(tn_ddp *ddp)
 {
     tn_tensor *facts = tn__bucket_sum(&ddp->facts);
-    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 2);
+    const size_t bytes = sizeof *ddp->fact * (size_t)(ddp->entries + 3);
     if (!facts || tn_tensor_to_array(facts, ddp->fact, bytes) < 0)
         return tn_error_code();
     const double loss = ddp->fact[ddp->entries];
@@ -241,24 +243,6 @@ static const tn_object_class ddp_class = {.size = sizeof ddp_class,
                                           .bytes = sizeof(tn_ddp),
                                           .release = release};
 
-bool tn__ddp_is_listed(const tn_parameter_list *list, const tn_tensor *x)
-{
-    for (int i = 0; i < tn_parameters_count(list); i++)
-        if (tn_parameters_at(list, i) == x)
-            return true;
-    return false;
-}
-
-tn__ddp_entry *tn__ddp_add_entry(tn_ddp *ddp, tn_tensor *x, const char *name)
-{
-    tn__ddp_entry *e = &ddp->entry[ddp->entries];
-    *e = (tn__ddp_entry){.ddp = ddp, .tensor = tn_keep(x), .name = name,
-                         .numel = tn_tensor_numel(x), .arrived = INT_MAX};
-    ddp->order[ddp->entries] = ddp->entries;
-    ddp->entries++;
-    return e;
-}
-
 /* Fills the entries: parameters from the last to the first, then buffers. */
 static tn_status find_entries(tn_ddp *ddp, tn_module *net)
 {
@@ -268,7 +252,8 @@ static tn_status find_entries(tn_ddp *ddp, tn_module *net)
         tn_tensor *x = tn_parameters_at(ddp->state, i);
         if (!tn__ddp_is_listed(parameters, x) || !tn_tensor_requires_grad(x))
             continue;
-        tn__ddp_entry *e = tn__ddp_add_entry(ddp, x, tn_parameters_name(ddp->state, i));
+        tn__ddp_entry *e = tn__ddp_add_entry(
+            ddp, x, tn_parameters_name(ddp->state, i));
         e->hook = tn_keep(
             tn_tensor_register_post_accumulate_grad_hook(x, take_gradient, e));
         if (!e->hook)
@@ -286,7 +271,7 @@ static tn_status make_facts(tn_ddp *ddp)
     tn_device *cpu = tn_device_open("cpu");
     ddp->has_facts = true;
     return cpu ? tn__bucket_init(&ddp->facts, ddp->group, &ddp->shards, cpu,
-                                 TN_F64, ddp->entries + 2, "facts of the step",
+                                 TN_F64, ddp->entries + 3, "facts of the step",
                                  false)
                : tn_error_code();
 }
@@ -365,13 +350,14 @@ static bool check_options(const tn_ddp_new_options *o, tn_group *group)
 static tn_status build(tn_ddp *ddp, tn_module *net)
 {
     ddp->state = tn_keep(tn_module_state(net));
-    const size_t room = (size_t)tn_parameters_count(ddp->state) + 2;
+    const size_t room = (size_t)tn_parameters_count(ddp->state) + 3;
     ddp->entry = calloc(room, sizeof *ddp->entry);
     ddp->order = calloc(room, sizeof *ddp->order);
     ddp->pack = calloc(room, sizeof *ddp->pack);
     ddp->saved = calloc(room, sizeof *ddp->saved);
     ddp->fact = calloc(room, sizeof *ddp->fact);
-    if (!ddp->state || !ddp->entry || !ddp->order || !ddp->pack || !ddp->saved || !ddp->fact)
+    if (!ddp->state || !ddp->entry || !ddp->order || !ddp->pack || !ddp->saved ||
+        !ddp->fact)
         return tn_error_set(TN_ERR_MEMORY, "ddp_new: out of memory");
     tn_status status = agree(ddp);
     if (status == TN_OK)

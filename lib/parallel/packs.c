@@ -6,6 +6,24 @@
 #include <stdlib.h>
 #include <tenon/ops.h>
 
+bool tn__ddp_is_listed(const tn_parameter_list *list, const tn_tensor *x)
+{
+    for (int i = 0; i < tn_parameters_count(list); i++)
+        if (tn_parameters_at(list, i) == x)
+            return true;
+    return false;
+}
+
+tn__ddp_entry *tn__ddp_add_entry(tn_ddp *ddp, tn_tensor *x, const char *name)
+{
+    tn__ddp_entry *e = &ddp->entry[ddp->entries];
+    *e = (tn__ddp_entry){.ddp = ddp, .tensor = tn_keep(x), .name = name,
+                         .numel = tn_tensor_numel(x), .arrived = INT_MAX};
+    ddp->order[ddp->entries] = ddp->entries;
+    ddp->entries++;
+    return e;
+}
+
 tn_tensor *tn__ddp_part(const tn__ddp_entry *e, tn_tensor *vector)
 {
     const tn_dims_list shape = tn_dims_from_array(tn_tensor_shape(e->tensor),

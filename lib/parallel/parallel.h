@@ -106,7 +106,8 @@ struct tn_ddp {
     int packs, gradient_packs;
     tn__ddp_saved *saved; /* owned */
     int saves;
-    tn__bucket facts;     /* used and changed of each entry, loss, weight */
+    tn__bucket facts;     /* used and changed of each entry, loss, weight, number
+                             of shards with a weight that is not 1 */
     bool has_facts;
     double *fact;         /* owned: of the current shard, then of the step */
     uint64_t seed, step;

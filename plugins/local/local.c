@@ -233,8 +233,8 @@ static void request_close(tn_comm_request *request)
 /* ---- split ---------------------------------------------------------------- */
 
 /* The core has made sure that all ranks are here, so a plain wait is enough. */
-tn_status local_gather(tn_comm *comm, const void *mine, uint64_t bytes, void *all,
-                       uint64_t check)
+static tn_status gather(tn_comm *comm, const void *mine, uint64_t bytes,
+                        void *all, uint64_t check)
 {
     tn_comm_args args = {.size = sizeof args, .kind = TN_COMM_ALL_GATHER,
                          .dtype = TN_U8, .root = -1, .count = bytes,
@@ -254,6 +254,12 @@ tn_status local_gather(tn_comm *comm, const void *mine, uint64_t bytes, void *al
     return status;
 }
 
+static tn_status memory_alloc(tn_comm *comm, uint64_t bytes, void **out_data,
+                              tn_comm_memory **out)
+{
+    return local_memory_alloc(comm, gather, bytes, out_data, out);
+}
+
 typedef struct choice {
     int32_t color, key, rank;
     uint32_t serial; /* of the hall that this rank would make */
@@ -271,7 +277,7 @@ static tn_status split(tn_comm *parent, int32_t color, int32_t key, tn_comm **ou
 {
     choice all[LOCAL_MAX_RANKS];
     const choice mine = {color, key, parent->rank, ++parent->job->halls};
-    tn_status status = local_gather(parent, &mine, sizeof mine, all,
+    tn_status status = gather(parent, &mine, sizeof mine, all,
                                     0x73706c6974 /* split */);
     *out = NULL;
     if (status != TN_OK || color < 0)
@@ -396,7 +402,7 @@ const tn_comm_plugin *tenon_comm_v1(const tn_comm_host *host)
         .wait = wait_done,
         .group_begin = group,
         .group_end = group,
-        .memory_alloc = local_memory_alloc,
+        .memory_alloc = memory_alloc,
         .memory_close = local_memory_close,
         .peer = peer,
         .publish = publish,

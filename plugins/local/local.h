@@ -204,8 +204,13 @@ tn_status local_hall_broken(tn_comm *comm);
  * left, else TN_COMM_WORKS. What the rank did before must be read afterwards. */
 uint32_t local_hall_life(tn_comm *comm, int32_t rank);
 
+/* Gives all ranks a few bytes of each rank, and waits for them. check says what
+ * for. */
+typedef tn_status local_gathering(tn_comm *comm, const void *mine,
+                                  uint64_t bytes, void *all, uint64_t check);
 /* memory.c: memory for tensors */
-tn_status local_memory_alloc(tn_comm *comm, uint64_t bytes, void **out_data,
+tn_status local_memory_alloc(tn_comm *comm, local_gathering *gather,
+                             uint64_t bytes, void **out_data,
                              tn_comm_memory **out);
 void local_memory_close(tn_comm *comm, tn_comm_memory *memory);
 /* Returns the memory in which this rank's data are, and their place in its part;
@@ -216,11 +221,6 @@ const tn_comm_memory *local_memory_find(const tn_comm *comm, const void *data,
 uint32_t local_memory_number(const tn_comm_memory *memory);
 unsigned char *local_memory_at(const tn_comm_memory *memory, int32_t rank,
                                uint64_t place);
-
-/* local.c: gathers a few bytes of all ranks, and waits for them. check says what
- * for. */
-tn_status local_gather(tn_comm *comm, const void *mine, uint64_t bytes, void *all,
-                       uint64_t check);
 
 /* collective.c, pair.c: one step of a request, if it can be taken. Sets
  * request->done at the end. Returns TN_OK also if nothing could be done. */

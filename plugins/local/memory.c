@@ -18,10 +18,10 @@ struct tn_comm_memory {
 };
 
 /* Learns whether all ranks have succeeded. */
-static tn_status agree(tn_comm *comm, bool good)
+static tn_status agree(tn_comm *comm, local_gathering *gather, bool good)
 {
     uint8_t mine = good, all[LOCAL_MAX_RANKS];
-    tn_status status = local_gather(comm, &mine, 1, all, 0x6d656d6f7279);
+    tn_status status = gather(comm, &mine, 1, all, 0x6d656d6f7279);
     for (int32_t r = 0; r < comm->count && status == TN_OK; r++)
         if (!all[r] && r != comm->rank)
             status = local_host->fail(TN_ERR_MEMORY, "local: rank %d has no room "
@@ -29,7 +29,8 @@ static tn_status agree(tn_comm *comm, bool good)
     return status != TN_OK ? status : good ? TN_OK : TN_ERR_MEMORY;
 }
 
-tn_status local_memory_alloc(tn_comm *comm, uint64_t bytes, void **out_data,
+tn_status local_memory_alloc(tn_comm *comm, local_gathering *gather,
+                             uint64_t bytes, void **out_data,
                              tn_comm_memory **out)
 {
     char name[LOCAL_NAME + 64];
@@ -49,7 +50,7 @@ tn_status local_memory_alloc(tn_comm *comm, uint64_t bytes, void **out_data,
         if (memory->base)
             atomic_store((_Atomic uint64_t *)(void *)memory->base, LOCAL_READY);
     }
-    tn_status status = agree(comm, memory && fits &&
+    tn_status status = agree(comm, gather, memory && fits &&
                                        (comm->rank || memory->base));
     if (status == TN_OK && comm->rank) {
         memory->base = local_segment_try(name, &memory->mapped);
@@ -57,7 +58,7 @@ tn_status local_memory_alloc(tn_comm *comm, uint64_t bytes, void **out_data,
             local_host->fail(TN_ERR_MEMORY, "local: cannot map shared memory");
     }
     if (status == TN_OK)
-        status = agree(comm, memory->base != NULL);
+        status = agree(comm, gather, memory->base != NULL);
     if (comm->rank == 0)
         local_segment_remove(name);
     if (status != TN_OK) {

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+const tn_comm_host *engine_host;
 pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 
 uint64_t engine_now(void)

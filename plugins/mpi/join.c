@@ -13,8 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-const tn_comm_host *engine_host;
-
 /* ---- whether it can -------------------------------------------------------- */
 
 static bool has(const char *name)

@@ -1,6 +1,6 @@
 /* Tests frozen functions (.freeze of tn_compile, tn_freeze) on the device of
- * TENON_DEVICE: they have the bits of the function, compute once what depends on
- * constants only, and see each change of a constant. */
+ * TENON_DEVICE: they have the bits of the function, compute once what depends
+ * on constants only, and see each change of a constant. */
 #include <tenon/tenon.h>
 
 #include <pthread.h>
@@ -12,8 +12,9 @@ static bool same_bits(tn_tensor *x, tn_tensor *y)
     const size_t bytes =
         (size_t)tn_tensor_numel(x) * tn_dtype_bytes(tn_tensor_dtype(x));
     char *a = malloc(bytes + 1), *b = malloc(bytes + 1);
-    const bool same = a && b && bytes == (size_t)tn_tensor_numel(y) *
-                                             tn_dtype_bytes(tn_tensor_dtype(y)) &&
+    const size_t other =
+        (size_t)tn_tensor_numel(y) * tn_dtype_bytes(tn_tensor_dtype(y));
+    const bool same = a && b && bytes == other &&
                       tn_tensor_to_array(x, a, bytes) >= 0 &&
                       tn_tensor_to_array(y, b, bytes) >= 0 &&
                       memcmp(a, b, bytes) == 0;
@@ -98,7 +99,8 @@ static tn_module *bottleneck(int in, int width, int out, int stride)
 static tn_module *resnet(void)
 {
     return tn_nn_sequential(
-        block(3, 16, 7, 2, 1, true), tn_nn_max_pool2d(3, .stride = 2, .padding = 1),
+        block(3, 16, 7, 2, 1, true),
+        tn_nn_max_pool2d(3, .stride = 2, .padding = 1),
         bottleneck(16, 16, 64, 1), bottleneck(64, 16, 64, 1),
         bottleneck(64, 32, 128, 2), bottleneck(128, 32, 128, 1),
         bottleneck(128, 128, 256, 2), tn_nn_adaptive_avg_pool2d(1, 1),
@@ -263,7 +265,7 @@ static void test_random(void)
        "random numbers are drawn in each call");
 }
 
-/* ---- what is refused ------------------------------------------------------ */
+/* ---- what is refused ----------------------------------------------------- */
 
 static void test_errors(void)
 {
@@ -307,7 +309,7 @@ static void test_step(void)
     ok(same, "a step of an optimizer is seen");
 }
 
-/* ---- several threads ------------------------------------------------------ */
+/* ---- several threads ----------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 20, KINDS = 2 };
 

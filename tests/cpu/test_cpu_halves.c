@@ -26,8 +26,8 @@ static uint64_t hash(uint64_t h, const void *memory, size_t bytes)
 static bool convert(const void *from, tn_dtype dtype, int64_t count, void *to,
                     tn_dtype into)
 {
-    tn_tensor *x = tn_to_dtype(tn_tensor_from_array(from, dtype, tn_dims(count)),
-                               into);
+    tn_tensor *x =
+        tn_to_dtype(tn_tensor_from_array(from, dtype, tn_dims(count)), into);
     return tn_tensor_to_array(x, to,
                               (size_t)count * tn_dtype_bytes(into)) >= 0;
 }

@@ -45,7 +45,8 @@ static tn_module *cross_new(bool batch)
 {
     cross *c = tn_module_new(&cross_class);
     TN_MODULE_ADD(c, fc, tn_nn_linear(6, 10));
-    TN_MODULE_ADD(c, norm, batch ? tn_nn_batch_norm1d(10) : tn_nn_layer_norm(tn_dims(10)));
+    TN_MODULE_ADD(c, norm, batch ? tn_nn_batch_norm1d(10)
+                                 : tn_nn_layer_norm(tn_dims(10)));
     return (tn_module *)c;
 }
 
@@ -197,6 +198,15 @@ int main(void)
     if (first != cpu)
         compare((tn_device *[]){first, cpu, first}, 3, 13,
                 "the default device and cpu");
+    char name[64];
+    const char *colon = strchr(tn_device_name(first), ':');
+    snprintf(name, sizeof name, "%.*s:1",
+             colon ? (int)(colon - tn_device_name(first)) : 0,
+             tn_device_name(first));
+    tn_device *second = open_if_there(name);
+    if (second)
+        compare((tn_device *[]){first, second}, 2, 13,
+                "two devices of the default plugin");
     tn_device_set(cpu);
     check_buffers();
     check_random();

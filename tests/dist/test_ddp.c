@@ -294,7 +294,8 @@ static int join_uneven(void)
         TN_SCOPE(scope) {
             const bool has = steps < own;
             while (tn_ddp_next(ddp)) {
-                tn_ddp_weigh(ddp, has ? 2 + rank : 0);
+                /* In step 5 one rank is left: its weight is the number of ranks. */
+                tn_ddp_weigh(ddp, !has ? 0 : steps == 5 ? size : 2 + rank);
                 if (has)
                     tn_backward(loss_of(model, some_rows(steps, 3 * rank,
                                                          2 + rank)));

@@ -206,6 +206,40 @@ static void order(tn_comm *comm)
     }
 }
 
+/* An element has the same bits alone and among many, where the engine adds
+ * vectors: with all kinds of numbers, and a scale. */
+static void lanes(tn_comm *comm)
+{
+    enum { N = 67 };
+    static const struct {
+        uint32_t dtype;
+        size_t width;
+    } kind[] = {{TN_F32, 4}, {TN_F64, 8}, {TN_F16, 2}, {TN_BF16, 2}};
+    for (int k = 0; k < 8; k++) {
+        const size_t width = kind[k / 2].width;
+        unsigned char x[N * 8], many[N * 8], one[N * 8];
+        uint32_t h = (uint32_t)(k / 2 * 100 + rank + 1);
+        for (size_t i = 0; i < sizeof x; i++) { /* any bits: NaN, subnormals */
+            h = h * 1664525u + 1013904223u;
+            x[i] = (unsigned char)(h >> 24);
+            /* Of two NaN, compilers choose either. */
+            if (rank && i % width == width - 1)
+                x[i] &= 0x3f;
+        }
+        tn_comm_args args = args_of(TN_COMM_ALL_REDUCE, x, many, N);
+        args.dtype = kind[k / 2].dtype;
+        args.scale = k % 2 ? 0.3 : 1;
+        EXPECT(run(comm, args) == TN_OK);
+        args.count = 1;
+        for (int i = 0; i < N; i++) {
+            args.send = x + (size_t)i * width;
+            args.recv = one + (size_t)i * width;
+            EXPECT(run(comm, args) == TN_OK);
+        }
+        EXPECT(!memcmp(many, one, N * width));
+    }
+}
+
 /* ---- memory of the engine -------------------------------------------------- */
 
 enum { MOVED = 6000 }; /* elements of a slice: with 5 ranks, more than a rank sums
@@ -401,6 +435,7 @@ static int be_rank(const char *name)
         unknown(comm);
         never_waits(comm);
         order(comm);
+        lanes(comm);
         board(comm);
         splits(comm);
         last = memory(comm, &data);

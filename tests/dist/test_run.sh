@@ -140,7 +140,7 @@ sed -i 's/mpirun (Open MPI) 4.1.4/HYDRA build details:/' "$scratch/bin/mpirun"
 run 20 --hosts a,b:2 true
 is_str "$(grep -c -e '^mpirun -n 3 -hosts a:1,b:2 -genvlist TENON_TOKEN,TENON_RESTART' "$scratch/log")" 1 \
     "the command for MPICH"
-printf '#!/bin/sh\necho "srun $*" >>"$LOG"\n' >"$scratch/bin/srun"
+printf '#!/bin/sh\necho "srun $*" | tee -a "$LOG"\n' >"$scratch/bin/srun"
 chmod +x "$scratch/bin/srun"
 SLURM_JOB_ID=7 run 20 --hosts a:2,b:2 true
 is_str "$(grep -c -e '^srun -n 4 -w a,b --ntasks-per-node=2 --distribution=block --mpi=pmix .* run --one' "$scratch/log")" 1 \

@@ -146,6 +146,30 @@ static int each(const char *folder)
     return 0;
 }
 
+/* What two ranks with generators of their own have saved, on three: the third
+ * one gets another, the same each time. */
+static int third(const char *folder)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/each", folder);
+    tn_checkpoint all = {sizeof all, .module = tn_nn_linear(3, 2)};
+    tn_rng_state state[2];
+    for (int i = 0; i < 2; i++) {
+        tn_sharded_load(path, &all, tn_dist_world());
+        state[i] = tn_rng_snapshot();
+    }
+    if (tn_error() || memcmp(&state[0], &state[1], sizeof *state))
+        return fail_with("the generator of a further rank");
+    int64_t seed = (int64_t)state[0].seed;
+    tn_tensor *mine = tn_tensor_from_array(&seed, TN_I64, tn_dims(1));
+    tn_tensor *seeds = tn_dist_all_gather(mine, tn_dist_world());
+    int64_t is[3] = {0};
+    tn_tensor_to_array(seeds, is, sizeof is);
+    return tn_error() || is[0] != 100 || is[1] != 101 || is[2] == 100 ||
+                   is[2] == 101
+               ? fail_with("three generators") : 0;
+}
+
 static int run_rank(const char *name)
 {
     char what[16];
@@ -160,6 +184,7 @@ static int run_rank(const char *name)
                  : !strcmp(what, "unzero")  ? load(path, false, "zero-")
                  : !strcmp(what, "tozero")  ? load(path, true, "")
                  : !strcmp(what, "file")    ? load_file(path)
+                 : !strcmp(what, "third")   ? third(path)
                                             : each(path);
     fflush(stdout);
     tn_dist_close();
@@ -426,6 +451,8 @@ int main(int argc, char **argv)
     char name[128];
     snprintf(name, sizeof name, "each:%s", folder);
     ranks_pass(2, name, "what is of each rank, and what is refused");
+    snprintf(name, sizeof name, "third:%s", folder);
+    ranks_pass(3, name, "a rank that was not there has a generator of its own");
     char command[100];
     snprintf(command, sizeof command, "rm -r %s", folder);
     ok(system(command) == 0 && !tn_error(), "the folder is removed");

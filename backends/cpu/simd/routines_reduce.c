@@ -35,11 +35,11 @@ INT_MINMAX(min_vec_i64, vec_i64, <, min_epi64)
 #define TIMES(x, y) ((x) * (y))
 
 /* FOLD defines the reduction of rows. A vector V has PER elements of T. The
- * first vectors are loaded one by one, because a copy in other pieces would wait
- * for its own stores. `many` combines two vectors, `single` two elements. `none`
- * is the neutral element, for lanes beyond the end of a row. Rows are read one
- * after the other, with prefetches, which is faster than reading two rows at
- * once. */
+ * first vectors are loaded one by one, because a copy in other pieces would
+ * wait for its own stores. `many` combines two vectors, `single` two elements.
+ * `none` is the neutral element, for lanes beyond the end of a row. Rows are
+ * read one after the other, with prefetches, which is faster than reading two
+ * rows at once. */
 #ifdef TN_CPU_PLAIN
 enum { ROUNDS = 1 };
 #else

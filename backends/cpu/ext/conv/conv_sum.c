@@ -115,9 +115,9 @@ static bool can_clear(const convolution *c)
     return some && c->to.stride[3] == 1 && c->to.stride[2] == c->to.size[1];
 }
 
-/* Divides the channels of a block among several tasks, if there are few blocks and
- * a task keeps enough work. Each of these tasks copies the block's pixels to its
- * frame. c->tasks is the number of blocks of all groups. */
+/* Divides the channels of a block among several tasks, if there are few blocks
+ * and a task keeps enough work. Each of these tasks copies the block's pixels
+ * to its frame. c->tasks is the number of blocks of all groups. */
 static void share_channels(convolution *c)
 {
     const conv_grid *grid = &c->class[0].grid;

@@ -56,9 +56,9 @@ typedef struct convolution {
     /* Number of channels of the sums: to_channels rounded up to whole vectors,
      * or exactly to_channels if vectors hold pixels. */
     int64_t width;
-    /* If there are few blocks, as with one small image, a task computes only some
-     * of the channels: `share` of them, a whole number of panels. shares is the
-     * number of tasks for one block and one group. */
+    /* If there are few blocks, as with one small image, a task computes only
+     * some of the channels: `share` of them, a whole number of panels. shares
+     * is the number of tasks for one block and one group. */
     int64_t share, shares;
     int64_t class_count, tasks;
     pixel_class class[TN_CPU_CONV_CLASSES];

@@ -12,12 +12,12 @@
  * elements in brackets is summed over channels. That is a matrix product for
  * each element, which the routine `tiles` of convolution computes.
  *
- * Filters are transformed once per call, unless they are prepared. A task transforms the windows of a
- * block of tiles, with tiles as lanes. The windows stay in an outer cache while
- * the products read them. A result depends only on its own window, so a NaN
- * affects only the results whose windows contain it. Sums over channels are cut
- * into parts short enough that their error is no larger than that of direct
- * convolution (docs/performance.md). */
+ * Filters are transformed once per call, unless they are prepared. A task
+ * transforms the windows of a block of tiles, with tiles as lanes. The windows
+ * stay in an outer cache while the products read them. A result depends only on
+ * its own window, so a NaN affects only the results whose windows contain it.
+ * Sums over channels are cut into parts short enough that their error is no
+ * larger than that of direct convolution (docs/performance.md). */
 #include <string.h>
 
 #include "conv_winograd.h"
@@ -54,9 +54,9 @@ enum {
     COST_TILES = 60,
     COST_FILTER = 60,
     COST_TAPS = 16,
-    /* If the transformed filters have at least LARGE elements (8 MiB), a block of
-     * tiles reads them from memory: COST_LARGE for each 16 elements. 512 to 512
-     * channels on 7 x 7 take 2.3 ms with one image, and 1.2 directly. */
+    /* If the transformed filters have at least LARGE elements (8 MiB), a block
+     * of tiles reads them from memory: COST_LARGE for each 16 elements. 512 to
+     * 512 channels on 7 x 7 take 2.3 ms with one image, and 1.2 directly. */
     LARGE = 2097152,
     COST_LARGE = 112,
     /* If tiles have one row, all costs except COST_ROW are divided by this. */
@@ -199,8 +199,8 @@ static void cut(winograd *w)
            work * (double)w->block > MIN_WORK)
         w->block = conv_round_up(w->block / 2, MIN_TILES);
     w->blocks = (w->total + w->block - 1) / w->block;
-    /* The windows of a block that are larger than L2 are read once: then the sums
-     * of many channels are stored. */
+    /* The windows of a block that are larger than L2 are read once: then the
+     * sums of many channels are stored. */
     const int64_t windows = w->elements * w->from_channels * w->block;
     w->results = RESULTS;
     if (windows > BLOCK_ELEMENTS / 2)
@@ -310,6 +310,13 @@ static void transform_all_filters(winograd *w)
         transform_filters(w, i);
     if (!serial)
         tn__cpu_host->parallel_for(strips, transform_filters, w);
+}
+
+bool tn__cpu_conv_prepared_alloc(tn_prepared *to, int64_t bytes)
+{
+    to->bytes = (uint64_t)bytes;
+    to->memory = tn__cpu_pages(to->bytes);
+    return to->memory != NULL;
 }
 
 bool tn__cpu_conv_winograd_prepare(const tn_conv_args *args,

@@ -203,8 +203,8 @@ static void launch_images(const convolution *c, const conv_block *block)
                                block->size[1] * block->size[2]);
 }
 
-/* Computes a share of the channels of one group for one block. Each lane of a vector
- * holds one channel. */
+/* Computes a share of the channels of one group for one block. Each lane of a
+ * vector holds one channel. */
 static void run_block(convolution *c, const pixel_class *class, int64_t group,
                       int64_t number, int64_t share)
 {
@@ -433,8 +433,8 @@ static bool is_mostly_outside(const tn_conv_args *args)
     return reach > 16 * image && reach > 1e6;
 }
 
-/* Sets *bytes to those of an element. Returns an error if no method computes the
- * call. */
+/* Sets *bytes to those of an element. Returns an error if no method computes
+ * the call. */
 static tn_status check(const tn_conv_args *args, size_t *bytes)
 {
     if (!tn_conv_is_known(args))
@@ -481,14 +481,7 @@ static tn_status run(tn_queue *queue, const tn_conv_args *args)
     return tn__cpu_conv_then(queue, args, NULL);
 }
 
-/* ---- prepared weights ----------------------------------------------------- */
-
-bool tn__cpu_conv_prepared_alloc(tn_prepared *to, int64_t bytes)
-{
-    to->bytes = (uint64_t)bytes;
-    to->memory = tn__cpu_pages(to->bytes);
-    return to->memory != NULL;
-}
+/* ---- prepared weights ---------------------------------------------------- */
 
 /* Fills in *to with the weights as run_images() reads them. */
 static void prepare_panels(const tn_conv_args *args,

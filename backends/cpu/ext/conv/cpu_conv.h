@@ -286,14 +286,14 @@ static inline char *conv_prepared(const tn_conv_args *args, unsigned layout)
     return has ? args->prepared->memory : NULL;
 }
 
-/* Return whether the functions above that compute convolutions with windows of 1 x
- * 1 and depthwise convolutions support a call. */
+/* Return whether the functions above that compute convolutions with windows of
+ * 1 x 1 and depthwise convolutions support a call. */
 bool tn__cpu_conv_point_suits(const tn_conv_args *args);
 bool tn__cpu_conv_plane_suits(const tn_conv_args *args,
                               const tn_cpu_conv_routines *routines);
-/* Fills in *to with the weights as tn__cpu_conv_winograd reads them. Returns false,
- * and does nothing, if that function does not compute this call. to->memory is
- * NULL if memory runs out. */
+/* Fills in *to with the weights as tn__cpu_conv_winograd reads them. Returns
+ * false, and does nothing, if that function does not compute this call.
+ * to->memory is NULL if memory runs out. */
 bool tn__cpu_conv_winograd_prepare(const tn_conv_args *args,
                                    const tn_cpu_routines *routines,
                                    conv_choice choice, tn_prepared *to);
