@@ -29,13 +29,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 256, LINE = 4096 };
+/* A line that is longer than LONGEST bytes is printed as several. */
+enum { MOST = 256, LINE = 4096, LONGEST = 1 << 24 };
 
 /* One of the two outputs of a rank: what has come of an unfinished line. */
 typedef struct stream {
     int pipe; /* -1: at its end */
-    size_t used;
-    char line[LINE];
+    size_t used, room;
+    char *line; /* owned */
 } stream;
 
 typedef struct rank {
@@ -158,19 +159,45 @@ static void print_line(const job *j, int i, int which, const char *line,
     fflush(file);
 }
 
+/* Makes room for more of a line. Without it what has come is printed. */
+static bool make_room(job *j, int i, int which)
+{
+    stream *s = &j->rank[i].out[which];
+    if (s->used < s->room)
+        return true;
+    const size_t room = s->room ? 2 * s->room : LINE;
+    char *line = room <= LONGEST ? realloc(s->line, room) : NULL;
+    if (line) {
+        s->line = line;
+        s->room = room;
+    } else if (s->used) {
+        print_line(j, i, which, s->line, s->used);
+        s->used = 0;
+    }
+    return s->used < s->room;
+}
+
+static void end_stream(job *j, int i, int which)
+{
+    stream *s = &j->rank[i].out[which];
+    close(s->pipe);
+    if (s->used)
+        print_line(j, i, which, s->line, s->used);
+    free(s->line);
+    *s = (stream){.pipe = -1};
+}
+
 /* Reads what there is, and prints the lines that are complete. */
 static void pass_on(job *j, int i, int which)
 {
     stream *s = &j->rank[i].out[which];
-    ssize_t got = read(s->pipe, s->line + s->used, LINE - s->used);
+    if (!make_room(j, i, which))
+        return;
+    ssize_t got = read(s->pipe, s->line + s->used, s->room - s->used);
     if (got < 0 && errno == EINTR)
         return;
     if (got <= 0) {
-        close(s->pipe);
-        s->pipe = -1;
-        if (s->used)
-            print_line(j, i, which, s->line, s->used);
-        s->used = 0;
+        end_stream(j, i, which);
         return;
     }
     s->used += (size_t)got;
@@ -179,10 +206,6 @@ static void pass_on(job *j, int i, int which)
         print_line(j, i, which, begin, (size_t)(end + 1 - begin));
         s->used -= (size_t)(end + 1 - begin);
         begin = end + 1;
-    }
-    if (s->used == LINE) {
-        print_line(j, i, which, begin, s->used);
-        s->used = 0;
     }
     memmove(s->line, begin, s->used);
 }
@@ -456,6 +479,14 @@ static int run_one(job *j)
     return run_job(j);
 }
 
+/* Says what is wrong with the options, before the usage. */
+static int refuse(const char *what, const char *value, const char *why)
+{
+    fprintf(stderr, "tenon run: %s%s%s: %s\n", what, value ? " " : "",
+            value ? value : "", why);
+    return -1;
+}
+
 int tenon_run(int count, char **argument)
 {
     job j = {.prefix = true, .grace = 3};
@@ -489,19 +520,25 @@ int tenon_run(int count, char **argument)
         else if (strcmp(name, "--hosts") == 0 && value)
             list = value, j.mode = HOSTS, i++;
         else
-            return -1;
+            return refuse(name, value, "no such option, or not with this value");
     }
-    if (i >= count || (j.mode == ONE && (j.ranks || list)))
-        return -1;
+    if (i >= count)
+        return refuse("PROGRAM", NULL, "it is missing");
+    if (j.mode == ONE && (j.ranks || list))
+        return refuse("--one", NULL, "not with -n or --hosts");
+    if (sizes && !restarts)
+        return refuse("--sizes", sizes, "it needs --restarts");
     j.program = argument + i;
     if (j.mode == ONE)
         return run_one(&j);
     if (list && !tenon_run_hosts_read(&hosts, list, argument + i))
-        return -1;
+        return refuse("--hosts", list, "expected names, as in a,b:4");
     if (list && !j.ranks)
         j.ranks = tenon_run_hosts_slots(&hosts);
-    if (!j.ranks || (!list && j.ranks > MOST))
-        return -1;
+    if (!j.ranks)
+        return refuse("-n", NULL, "it is missing");
+    if (!list && j.ranks > MOST)
+        return refuse("-n", NULL, "at most 256 processes on this machine");
     j.count = 1;
     int status = run_with_restarts(&j, &hosts, restarts, sizes);
     tenon_run_hosts_fini(&hosts);

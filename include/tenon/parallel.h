@@ -73,8 +73,9 @@ TN_OPTIONS_STRUCT(tn_ddp_new, TN_DDP_NEW_OPTIONS_LIST);
 
 /* Gives all ranks of group the parameters and buffers of its rank 0, and
  * prepares the averaging of the gradients of the parameters that require one.
- * All ranks call it with models of the same structure; another structure is an
- * error that names the parameter. The open scope owns the result, which holds
+ * All ranks call it with models of the same structure, in which the same parameters
+ * require a gradient, and with the same options. Another structure is an error that
+ * names the parameter. The open scope owns the result, which holds
  * references to net and group. Parameters must not be replaced, nor
  * requires_grad changed, while it lives.
  *

@@ -276,23 +276,42 @@ static tn_status make_facts(tn_ddp *ddp)
                : tn_error_code();
 }
 
-/* All ranks get what rank 0 has, and its seed. */
+/* Gives all ranks rank 0's values of tensor i of the model. Ranks that train other
+ * parameters would add gradients of different ones: the label says which it
+ * trains, and labels are compared. */
+static tn_status agree_on(tn_ddp *ddp, int i)
+{
+    char label[64];
+    tn_tensor *x = tn_parameters_at(ddp->state, i);
+    const char *name = tn_parameters_name(ddp->state, i);
+    const size_t length = strlen(name), most = 45;
+    if (length > most)
+        name += length - most; /* the end of a path says more */
+    snprintf(label, sizeof label, "%s%s", name,
+             tn_tensor_requires_grad(x) ? "" : " without gradient");
+    return tn_dist_broadcast(x, 0, ddp->group, .staging = ddp->staging,
+                             .label = label);
+}
+
+/* All ranks get what rank 0 has, and its seed. They must have the same number of
+ * shards, and treat buffers alike. */
 static tn_status agree(tn_ddp *ddp)
 {
+    char label[64];
+    snprintf(label, sizeof label, "seed, .shards = %" PRId64 ", .buffers = \"%s\"",
+             ddp->shards.count, ddp->first_buffers ? "first" : "mean");
     tn_status status = TN_OK;
     TN_NO_GRAD TN_SCOPE(scope) {
         for (int i = 0; i < tn_parameters_count(ddp->state) && status == TN_OK;
              i++)
-            status = tn_dist_broadcast(tn_parameters_at(ddp->state, i), 0,
-                                       ddp->group, .staging = ddp->staging,
-                                       .label = tn_parameters_name(ddp->state, i));
+            status = agree_on(ddp, i);
         int64_t seed = (int64_t)tn_rng_snapshot().seed;
         tn_device *before = tn_device_current();
         tn_device_set(tn_device_open("cpu"));
         tn_tensor *x = tn_tensor_from_array(&seed, TN_I64, tn_dims(1));
         tn_device_set(before);
         if (status == TN_OK)
-            status = tn_dist_broadcast(x, 0, ddp->group, .label = "seed");
+            status = tn_dist_broadcast(x, 0, ddp->group, .label = label);
         if (status == TN_OK)
             status = tn_tensor_to_array(x, &seed, sizeof seed);
         ddp->seed = (uint64_t)seed;

@@ -403,6 +403,24 @@ static int differ(void)
     return tn_error() && strstr(tn_error(), "0.weight") ? 0 : 1;
 }
 
+/* Ranks that train other parameters of the same size, or have other shards, would
+ * add what does not belong together. */
+static int differ_otherwise(const char *how)
+{
+    const bool second = tn_dist_rank() == 1, shards = strcmp(how, "shards") == 0;
+    tn_module *model = tn_nn_sequential(
+        tn_nn_linear(4, 4, .bias = false), tn_nn_linear(4, 4, .bias = false),
+        tn_nn_linear(4, 4, .bias = false));
+    if (!shards)
+        tn_tensor_set_requires_grad(
+            tn_parameters_at(tn_parameters(model), second ? 0 : 1), false);
+    tn_ddp *ddp = tn_ddp_new(model, tn_dist_world(),
+                             .shards = shards && second ? 4 : 8);
+    printf("%s\n", tn_error() ? tn_error() : "no error");
+    const char *named = shards ? ".shards = 4" : "0.weight without gradient";
+    return !ddp && tn_error() && strstr(tn_error(), named) ? 0 : 1;
+}
+
 static int refuse(void)
 {
     tn_module *model = tn_nn_linear(3, 1);
@@ -448,6 +466,8 @@ static int run(const char *name)
                              tn_dtype_from_name(dtype), divided)
                  : !strcmp(what, "compare") ? compare()
                  : !strcmp(what, "differ")  ? differ()
+                 : !strcmp(what, "shards")  ? differ_otherwise(what)
+                 : !strcmp(what, "trained") ? differ_otherwise(what)
                  : !strcmp(what, "weights") ? weights()
                  : !strcmp(what, "join")    ? join_uneven()
                  : !strcmp(what, "half")    ? reduce_half(shards)
@@ -531,6 +551,8 @@ int main(int argc, char **argv)
     ranks_pass(1, "compare", "the mean of the gradients");
     ranks_pass(4, "compare", "the mean of the gradients");
     ranks_pass(3, "differ", "another model is named by its parameter");
+    ranks_pass(2, "trained", "other trained parameters are named");
+    ranks_pass(2, "shards", "another number of shards is named");
     ranks_pass(2, "refuse", "what is refused");
     return done_testing();
 }

@@ -24,6 +24,9 @@ is_str "$(grep -c '^\[[012]\] no newline [012]$' "$scratch/err")" 3 \
     "those on stderr, too"
 run 20 -n 2 --no-prefix sh -c 'echo x'
 is_str "$(tr '\n' ',' <"$scratch/out")" "x,x," "--no-prefix leaves lines as they are"
+run 20 -n 2 sh -c 'head -c 100000 /dev/zero | tr "\\0" x; echo; echo y'
+is_str "$(awk '{ print substr($0, 1, 3) length($0) }' "$scratch/out" | sort | tr '\n' ',')" \
+    "[0]100004,[0]5,[1]100004,[1]5," "a long line stays one line"
 run 20 -n 2 sh -c 'echo "$TENON_JOB"'
 is_str "$(sed 's/^....//' "$scratch/out" | sort -u | wc -l | tr -d ' ')" 1 \
     "the processes have one job"
@@ -146,11 +149,11 @@ PATH=${PATH#*:}
 
 for wrong in "" "-n 2" "-n 0 true" "-n x true" "-n 257 true" "--oops true" "--hosts , true" \
     "--hosts a:0 true" "--hosts -x true" "-n 2 --sizes 2,x true" "-n 2 --one true" \
-    "-n 2 --restarts -1 true"; do
+    "-n 2 --restarts -1 true" "-n 2 --sizes 2,1 true"; do
     # shellcheck disable=SC2086 # words
     run 10 $wrong
-    is_str "$status $(grep -c '^usage: tenon run' "$scratch/err")" "2 1" \
-        "wrong: tenon run $wrong"
+    is_str "$status $(grep -c '^usage: tenon run' "$scratch/err") $(grep -c '^tenon run: .*: ' "$scratch/err")" \
+        "2 1 1" "wrong, and why: tenon run $wrong"
 done
 run 10 -n 2 "$scratch/nothing"
 is_str "$status" 127 "a program that is not there"
