@@ -97,7 +97,8 @@ TN_API tn_ddp *tn_ddp_new_with(tn_module *net, tn_group *group,
  * before the step.
  *
  * In a shard, call tn_backward once: a second gradient of the same parameter
- * fails (TN_ERR_STATE), since the first may have been sent.
+ * fails (TN_ERR_STATE), since the first may have been sent. Gradients are there
+ * after the last shard: call tn_optim_step after the loop, not in it.
  *
  * Returns false with an error if a call has failed, in this or in another
  * process. The gradients are then not to be used; tn_optim_step refuses to run
@@ -168,7 +169,7 @@ TN_OPTIONS_STRUCT(tn_optim_sharded, TN_OPTIM_SHARDED_OPTIONS_LIST);
  *
  * tn_optim_step then updates a part of the parameters on each rank, and gives all
  * ranks the result: in every bit that of the optimizer on one rank. All ranks call
- * it, with the same gradients (tn_ddp). Schedules, gradient scalers and clipping
+ * it, with the same options and the same gradients (tn_ddp). Schedules, gradient scalers and clipping
  * work as before.
  *
  * Memory: with P elements of w bytes, gradients of g, and state of s bytes for an

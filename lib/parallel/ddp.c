@@ -86,6 +86,10 @@ static tn_status take_gradient(tn_tensor *x, void *context)
         return tn_error_set(
             TN_ERR_STATE, "ddp_next: a second gradient of %s in one shard: add "
             "the losses, and call tn_backward once", e->name);
+    if (!tn_tensor_grad(x))
+        return tn_error_set(
+            TN_ERR_STATE, "ddp_next: the gradient of %s was taken by another hook, "
+            "perhaps of a second tn_ddp of the same model", e->name);
     if (tn__ddp_put(e, tn_tensor_grad(x)) != TN_OK ||
         tn_tensor_set_grad(x, NULL) < 0)
         return tn_error_code();
@@ -514,6 +518,10 @@ tn_status tn_ddp_note(tn_ddp *ddp, tn_tensor *loss)
         return tn_error_refuse_argument(TN_ERR_STATE, "ddp_note", NULL,
                                         "no shard was begun: call it after "
                                         "tn_ddp_next has returned true");
+    if (tn_tensor_numel(loss) != 1)
+        return tn_error_refuse_argument(
+            TN_ERR_SHAPE, "ddp_note", "loss", "loss has %" PRId64
+            " elements: expected one, such as a mean", tn_tensor_numel(loss));
     const bool pending = tn_error() != NULL;
     double value = tn_item(loss);
     if (tn_error() && !pending)

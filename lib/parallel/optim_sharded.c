@@ -258,8 +258,31 @@ static tn_status restrict_to_rank(tn_optim *optim, sharded *s, const list *l)
     return status;
 }
 
-/* Ranks whose models differ would gather other elements than they need: their
- * sizes are compared, as every collective compares. */
+static tn_status no_piece(const tn_optim_piece *part, void *context)
+{
+    (void)part, (void)context;
+    return TN_OK;
+}
+
+/* Writes the optimizer's rule, and a hash of its options, such as rates. */
+static tn_status describe(const tn_optim *optim, char *label, size_t room)
+{
+    char *text = tn_optim_state_pieces(optim, no_piece, NULL);
+    if (!text)
+        return tn_error_code();
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619u;
+    const char *rule = strstr(text, "\"rule\":\"");
+    rule = rule ? rule + strlen("\"rule\":\"") : "?";
+    snprintf(label, room, "%.*s with options %08x", (int)strcspn(rule, "\""),
+             rule, (unsigned)hash);
+    free(text);
+    return TN_OK;
+}
+
+/* Ranks whose models or optimizers differ would gather other elements than they
+ * need: all are compared, as every collective compares. */
 static tn_status compare(const list *l, const tn_optim *optim, tn_group *group)
 {
     tn_status status = TN_OK;
@@ -277,6 +300,11 @@ static tn_status compare(const list *l, const tn_optim *optim, tn_group *group)
                 status = tn_dist_broadcast(none, 0, group, .label = label);
             }
         }
+        char rule[64];
+        if (status == TN_OK)
+            status = describe(optim, rule, sizeof rule);
+        if (status == TN_OK)
+            status = tn_dist_broadcast(none, 0, group, .label = rule);
     }
     return status;
 }

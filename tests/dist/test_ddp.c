@@ -451,6 +451,27 @@ static int refuse(void)
     return bad;
 }
 
+/* Two tn_ddp of one model; a loss of several elements. */
+static int twice(void)
+{
+    tn_module *model = tn_nn_linear(3, 1);
+    tn_tensor *x = tn_ones(tn_dims(2, 3));
+    tn_ddp *one = tn_ddp_new(model, tn_dist_world());
+    tn_ddp *two = tn_ddp_new(model, tn_dist_world());
+    int bad = 0;
+    if (!tn_ddp_next(one) || !tn_ddp_next(two))
+        return fail_with("two shards");
+    if (tn_ddp_note(one, x) >= 0 ||
+        !strstr(tn_error(), "ddp_note: loss has 6 elements"))
+        bad = fail_with("a loss of six");
+    tn_error_clear();
+    tn_backward(tn_sum(tn_forward(model, x)));
+    if (!tn_error() || !strstr(tn_error(), "perhaps of a second tn_ddp"))
+        bad |= fail_with("two of one model");
+    tn_error_clear();
+    return bad;
+}
+
 static int run(const char *name)
 {
     int64_t shards = 0, bytes = 1 << 20;
@@ -473,6 +494,7 @@ static int run(const char *name)
                  : !strcmp(what, "half")    ? reduce_half(shards)
                  : !strcmp(what, "first")   ? first_buffers()
                  : !strcmp(what, "order")   ? learn_order()
+                 : !strcmp(what, "twice")   ? twice()
                                             : refuse();
     fflush(stdout);
     tn_dist_close();
@@ -554,5 +576,6 @@ int main(int argc, char **argv)
     ranks_pass(2, "trained", "other trained parameters are named");
     ranks_pass(2, "shards", "another number of shards is named");
     ranks_pass(2, "refuse", "what is refused");
+    ranks_pass(1, "twice", "two of one model");
     return done_testing();
 }

@@ -387,6 +387,17 @@ static int differ(void)
     return tn_error() && strstr(tn_error(), "weight (24)") ? 0 : 1;
 }
 
+/* Rank 1 has another rate. */
+static int rates(void)
+{
+    tn_module *model = tn_nn_linear(4, 6);
+    tn_optim_sharded(tn_optim_adamw(tn_parameters(model),
+                                    .lr = tn_dist_rank() == 1 ? 0.1 : 0.2),
+                     tn_dist_world());
+    printf("%s\n", tn_error() ? tn_error() : "no error");
+    return tn_error() && strstr(tn_error(), "optim_adamw with options") ? 0 : 1;
+}
+
 /* Rank 1 has an error before its step: the others get its text. */
 static int tell(void)
 {
@@ -412,6 +423,7 @@ static int run(const char *name)
                  : !strcmp(name, "mixed")  ? train_mixed()
                  : !strcmp(name, "memory") ? measure()
                  : !strcmp(name, "differ") ? differ()
+                 : !strcmp(name, "rates")  ? rates()
                  : !strcmp(name, "tell")   ? tell()
                                            : refuse();
     fflush(stdout);
@@ -477,6 +489,7 @@ int main(int argc, char **argv)
     ranks_pass(4, "memory", "memory as by the formula");
     ranks_pass(2, "refuse", "what is refused");
     ranks_pass(3, "differ", "another model is named by its parameter");
+    ranks_pass(2, "rates", "another rate is named by the optimizer");
     ranks_pass(3, "tell", "an error before a step reaches all ranks");
     return done_testing();
 }
