@@ -382,7 +382,8 @@ TN_API tn_compiled *tn_module_compiled(const tn_module *module);
 /* Makes a program for inference of a module that is called with one input and
  * returns one output: a frozen function (compile.h), which the open scope owns
  * and which keeps the module. It is ready for inputs with the dtype, shape and
- * device of `example`; other inputs are captured at their first calls.
+ * device of `example`; other inputs are captured at their first calls. It stays a
+ * program of evaluation mode if the module is trained later.
  *
  *     tn_module_eval(net);
  *     tn_compiled *frozen = tn_freeze(net, tn_zeros(tn_dims(1, 3, 224, 224)));

@@ -48,9 +48,11 @@ static void *placed_at(unsigned char *end, const void *from, uint32_t least,
     return at;
 }
 
-static void *placed(const void *from, uint32_t least)
+/* Copies the arguments of a call: an older core knows the fields of version 1.0,
+ * `first` bytes, the others all of `whole` bytes. */
+static void *placed(const void *from, uint32_t first, uint32_t whole)
 {
-    return placed_at(edge, from, least, DIRT);
+    return placed_at(edge, from, core == OLDER ? first : whole, DIRT);
 }
 
 /* Returns whether all bytes have this value. */
@@ -89,7 +91,8 @@ static void meet(const char *name)
                                     const tn_##name##_args *args)              \
     {                                                                          \
         meet(#name);                                                           \
-        return real.name(queue, placed(args, TN_##NAME##_ARGS_SIZE_1_0));      \
+        return real.name(queue, placed(args, TN_##NAME##_ARGS_SIZE_1_0,        \
+                                       sizeof *args));                         \
     }
 PRIMITIVES(PRIMITIVE)
 
@@ -99,7 +102,8 @@ PRIMITIVES(PRIMITIVE)
     {                                                                          \
         meet(#name);                                                           \
         return real_run.name->run(queue,                                       \
-                                  placed(args, TN_##NAME##_ARGS_SIZE_1_0));    \
+                                  placed(args, TN_##NAME##_ARGS_SIZE_1_0,      \
+                                         sizeof *args));                       \
     }
 RUNS(RUN)
 
@@ -107,7 +111,8 @@ static tn_status between_launch(tn_queue *queue, tn_built *built,
                                 const tn_launch *launch)
 {
     meet("launch");
-    return real.launch(queue, built, placed(launch, TN_LAUNCH_SIZE_1_0));
+    return real.launch(queue, built, placed(launch, TN_LAUNCH_SIZE_1_0,
+                                             sizeof *launch));
 }
 
 static tn_status between_build(tn_plugin_device *device,

@@ -145,7 +145,7 @@ static tn_status write_nothing(void *context, const char *const *names,
 #define PLAUSIBLE_tn_module_call_p &begun
 #define PLAUSIBLE_tn_parameter_list_p tn_parameters(linear)
 #define PLAUSIBLE_tn_optim_p optim
-#define PLAUSIBLE_tn_optim_range_p (&(tn_optim_range){0, 1})
+#define PLAUSIBLE_tn_optim_range_p ((tn_optim_range[8]){{0, 1}})
 #define PLAUSIBLE_tn_schedule_p schedule
 #define PLAUSIBLE_tn_schedule_p_p schedules
 #define PLAUSIBLE_tn_distribution_p distribution
