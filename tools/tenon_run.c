@@ -369,6 +369,7 @@ static int run_job(job *j)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGQUIT);
     sigprocmask(SIG_BLOCK, &mask, &j->before);
     int signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     j->rank = calloc((size_t)j->count, sizeof *j->rank);
